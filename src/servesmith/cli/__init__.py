@@ -1,0 +1,1 @@
+"""Commands: one file a verb. Only `show.py` and `live.py` print."""

@@ -1,0 +1,1 @@
+"""Are the answers still as good? Tasks, paired items and the gate."""

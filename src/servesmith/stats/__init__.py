@@ -1,0 +1,1 @@
+"""Decisions under noise: pure functions from samples to verdicts."""

@@ -1,0 +1,1 @@
+"""The journal and the evidence: what happened, in order, checkable by anyone."""

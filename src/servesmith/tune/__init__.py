@@ -1,0 +1,1 @@
+"""The loop that turns a recipe into a faster one, one proven lever at a time."""

@@ -1,0 +1,1 @@
+"""Prompts with exact token counts, built before any clock starts."""

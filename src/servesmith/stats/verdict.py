@@ -4,17 +4,21 @@ from typing import Literal
 
 import msgspec
 
+Arm = Literal["A", "B"]
+"""A is the incumbent, B is what is tried."""
+
 Says = Literal["better", "worse", "same", "undecided"]
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """A relative effect as a ratio (1.03: three per cent more) with a confidence interval."""
+    """A relative effect as a ratio with a confidence interval. Above 1 is better: 1.03 is three per cent more of a
+    metric that should be high, or one that should be low divided by 1.03."""
 
     ratio: float
     low: float
     high: float
     confidence: float
-    """Coverage of [low, high] over all looks together, e.g. 0.95."""
+    """Coverage of [low, high] at the look where the rules stop, e.g. 0.95."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

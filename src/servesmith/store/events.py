@@ -5,12 +5,12 @@ from typing import Literal
 import msgspec
 
 from servesmith.measure.records import Metric
+from servesmith.stats.verdict import Arm as Arm
 from servesmith.stats.verdict import ItemsVerdict, Verdict
 
 SCHEMA = 1
 
 Ending = Literal["ok", "failed", "censored"]
-Arm = Literal["A", "B"]
 FailureClass = Literal[
     "", "out-of-memory", "bad-flag", "missing-file", "port", "crash", "timeout", "hang", "wrong-server",
     "client-too-slow", "interrupted", "requests-failed",

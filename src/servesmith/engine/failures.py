@@ -9,26 +9,26 @@ from servesmith.store.events import FailureClass
 LINE_LIMIT = 500
 """Characters kept of a log line."""
 
+_WORDS: tuple[tuple[FailureClass, str], ...] = (
+    (
+        "out-of-memory",
+        r"out of memory|OutOfMemory|insufficient memory|cannot allocate memory|std::bad_alloc|\bMemoryError\b"
+        r"|(?:cuda|hip)Malloc failed|failed to allocate \w*\s*buffer|no available memory for the cache",
+    ),
+    ("port", r"address already in use|EADDRINUSE|couldn't bind|failed to bind|cannot bind"),
+    (
+        "bad-flag",
+        r"error: (?:unknown|invalid|refused) (?:flag|argument|value|option)|unrecognized arguments|error: argument "
+        r"|no such option|error while handling argument|requires flash_attn",
+    ),
+    (
+        "missing-file",
+        r"no such file or directory|FileNotFoundError|ModuleNotFoundError|is not a local folder|\bdoes not exist\b"
+        r"|cannot start \S+:|invalid magic characters",
+    ),
+)
 PATTERNS: tuple[tuple[FailureClass, re.Pattern[str]], ...] = tuple(
-    (kind, re.compile(pattern, re.IGNORECASE))
-    for kind, pattern in (
-        (
-            "out-of-memory",
-            r"out of memory|OutOfMemory|insufficient memory|cannot allocate memory|std::bad_alloc|\bMemoryError\b"
-            r"|(?:cuda|hip)Malloc failed|failed to allocate \w*\s*buffer|no available memory for the cache",
-        ),
-        ("port", r"address already in use|EADDRINUSE|couldn't bind|failed to bind|cannot bind"),
-        (
-            "bad-flag",
-            r"error: (?:unknown|invalid|refused) (?:flag|argument|value|option)|unrecognized arguments|error: argument "
-            r"|no such option|error while handling argument|requires flash_attn",
-        ),
-        (
-            "missing-file",
-            r"no such file or directory|FileNotFoundError|ModuleNotFoundError|is not a local folder"
-            r"|\bdoes not exist\b|cannot start \S+:|invalid magic characters",
-        ),
-    )
+    (kind, re.compile(words, re.IGNORECASE)) for kind, words in _WORDS
 )
 """Most telling class first: a start that ran out of memory also says that it failed to load its model."""
 

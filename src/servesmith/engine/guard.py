@@ -49,10 +49,14 @@ def _wake_on_signals() -> int:
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGCHLD):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, _noted)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     return read
+
+
+def _noted(_number: int, _frame: object) -> None:
+    """The wakeup descriptor has it already."""
 
 
 def _start(argv: list[str], libc: ctypes.CDLL) -> int:

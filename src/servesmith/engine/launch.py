@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +74,7 @@ def serve(
     limits: StartLimits | None = None,
     classify: Classify = failures.classify,
     headers: Mapping[str, str] | None = None,
-) -> Iterator[Server]:
+) -> Generator[Server, None, None]:
     """Run `command` as a server on a port of loopback, both its streams whole in `log_path`, for the `with` block.
 
     `headers` go with every request that tests readiness (a bearer key). Raises MachineError before the start if the
@@ -186,7 +186,7 @@ class _Start:
             raise StartFailed(Failure("requests-failed", probe.detail))
         self._check_identity()
 
-    def _wait_for_health(self, client: "ready.httpx2.Client") -> None:
+    def _wait_for_health(self, client: ready.Client) -> None:
         deadline = self.started / NANOS_PER_SECOND + self.limits.ready_s
         known = False
         while True:
@@ -195,7 +195,7 @@ class _Start:
             if status is not None and not known:
                 self._check_identity()
                 known = True
-            if status == ready.httpx2.codes.OK:
+            if status == ready.OK:
                 return
             if time.monotonic() > deadline:
                 raise StartFailed(self._classified(None))

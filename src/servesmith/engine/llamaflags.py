@@ -278,6 +278,7 @@ _NEGATIVE = {name: flag for flag in FLAGS for name in flag.negative}
 KNOWN: frozenset[str] = frozenset(_POSITIVE) | frozenset(_NEGATIVE)
 """Every spelling that is honoured, without dashes."""
 
+
 def lookup(name: str) -> tuple[Flag, bool] | None:
     """The flag behind a spelling, and False if the spelling switches it off. None: not honoured."""
     if name in _POSITIVE:
@@ -301,7 +302,7 @@ def refusal(name: str) -> str:
 
 
 def parse(argv: Sequence[str]) -> Chosen:
-    """Read a llama-server argument list. Raises FlagError naming the first flag that is unknown, wrong or given twice."""
+    """Read a llama-server argument list. Raises FlagError that names the first flag unknown, wrong or given twice."""
     chosen: Chosen = {}
     setters: dict[str, str] = {}
     rest = list(argv)

@@ -14,11 +14,13 @@ import signal
 import sys
 from enum import Enum
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from servesmith.engine.llamaflags import FLAGS, Chosen, Flag, FlagError, parse
 from servesmith.units import Json
 
+Native: TypeAlias = Any
+"""Something of xllamacpp, which has no types, or a value that goes there."""
 RESOLVED = "servesmith-resolved "
 AUTO_SLOTS = 4
 UINT32_MAX = 2**32 - 1
@@ -28,12 +30,12 @@ def main(argv: list[str]) -> int:
     """Serve until SIGTERM or SIGINT."""
     try:
         chosen = parse(argv)
-        if "model" not in chosen:
-            raise FlagError("invalid value of --model: it is needed")
     except FlagError as error:
         return _complain(f"{error}", 2)
+    if "model" not in chosen:
+        return _complain("invalid value of --model: it is needed", 2)
     try:
-        llama: Any = importlib.import_module("xllamacpp")
+        llama: Native = importlib.import_module("xllamacpp")
     except ImportError as error:
         return _complain(f"the embedded engine is missing ({error}): pip install 'servesmith[local]'", 3)
     stops = {signal.SIGTERM, signal.SIGINT}
@@ -55,7 +57,7 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def build(chosen: Chosen, llama: Any) -> Any:
+def build(chosen: Chosen, llama: Native) -> Native:
     """CommonParams as llama-server would have after reading these flags."""
     params = llama.CommonParams()
     params.endpoint_metrics = True
@@ -73,7 +75,7 @@ def build(chosen: Chosen, llama: Any) -> Any:
     return params
 
 
-def _resolve(params: Any, chosen: Chosen) -> None:
+def _resolve(params: Native, chosen: Chosen) -> None:
     """What llama-server's main does after parsing."""
     if params.n_parallel < 0:
         params.n_parallel, params.kv_unified = AUTO_SLOTS, True
@@ -86,7 +88,7 @@ def _resolve(params: Any, chosen: Chosen) -> None:
         params.model_alias = {os.path.basename(params.model.path)}  # noqa: PTH119 (starts sooner without pathlib)
 
 
-def _native(flag: Flag, value: Json, llama: Any) -> Any:
+def _native(flag: Flag, value: Json, llama: Native) -> Native:
     """The value as the binding wants it."""
     if flag.enum:
         members = getattr(llama, flag.enum)
@@ -103,7 +105,7 @@ def _several(value: Json) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list) else [str(value)]
 
 
-def _set(params: Any, target: str, value: Any) -> None:
+def _set(params: Native, target: str, value: Native) -> None:
     *path, last = target.split(".")
     owner = reduce(getattr, path, params)
     if last == "cpumask":
@@ -113,7 +115,7 @@ def _set(params: Any, target: str, value: Any) -> None:
     setattr(owner, last, value)
 
 
-def describe(params: Any, chosen: Chosen, llama: Any) -> dict[str, Json]:
+def describe(params: Native, chosen: Chosen, llama: Native) -> dict[str, Json]:
     """What was asked for and every resolved value, by canonical flag name. Keys of access are masked."""
     resolved = {
         flag.name: _plain(reduce(getattr, flag.target.split()[0].split("."), params), flag)
@@ -127,9 +129,9 @@ def describe(params: Any, chosen: Chosen, llama: Any) -> dict[str, Json]:
     return {"version": str(llama.__version__), "requested": requested, "resolved": resolved}
 
 
-def _plain(value: Any, flag: Flag) -> Json:
+def _plain(value: Native, flag: Flag) -> Json:
     if isinstance(value, (list, set)):
-        items: list[Any] = sorted(value) if isinstance(value, set) else value
+        items = sorted(cast("set[str]", value)) if isinstance(value, set) else cast("list[Native]", value)
         if flag.target.endswith("cpumask"):
             return [index for index, used in enumerate(items) if used]
         return [_plain(item, flag) for item in items]
@@ -138,8 +140,10 @@ def _plain(value: Any, flag: Flag) -> Json:
     if isinstance(value, Enum) and not flag.enum:
         return int(value.value)
     if isinstance(value, Enum):
-        return value.name.removeprefix(f"{flag.enum}_".upper()).lower().replace("_", "-" if "spec" in flag.name else "_")
-    return value if isinstance(value, (bool, int, float, str, dict)) else str(value)
+        return (
+            value.name.removeprefix(f"{flag.enum}_".upper()).lower().replace("_", "-" if "spec" in flag.name else "_")
+        )
+    return cast("Json", value) if isinstance(value, (bool, int, float, str, dict)) else str(value)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,10 @@ def listeners(port: int) -> set[int]:
     return {
         connection.pid
         for connection in psutil.net_connections(kind="tcp")
-        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid
+        if connection.pid
+        and connection.laddr
+        and connection.laddr.port == port
+        and connection.status == psutil.CONN_LISTEN
     }
 
 

@@ -14,11 +14,16 @@ HEALTH_S: Seconds = 2.0
 """Longest wait for an answer of a health or property endpoint."""
 
 
+Client = httpx2.Client
+OK, NOT_FOUND, NO_SUCH_METHOD = 200, 404, 405
+
+
 class Probe(msgspec.Struct, frozen=True):
     """What came of asking for one token."""
 
     kind: Literal["token", "hang", "refused", "cut"]
     detail: str = ""
+    status: int = 0
 
 
 def open_client(url: str, headers: Mapping[str, str]) -> httpx2.Client:
@@ -30,7 +35,7 @@ def health(client: httpx2.Client) -> int | None:
     """HTTP status of /health, of /v1/models where there is no /health; None if nobody answers."""
     try:
         status = client.get("/health").status_code
-        return client.get("/v1/models").status_code if status == httpx2.codes.NOT_FOUND else status
+        return client.get("/v1/models").status_code if status == NOT_FOUND else status
     except httpx2.TransportError:
         return None
 
@@ -42,7 +47,7 @@ def properties(url: str, paths: tuple[str, ...], headers: Mapping[str, str]) -> 
         for path in paths:
             try:
                 response = client.get(path)
-                if response.status_code == httpx2.codes.OK:
+                if response.status_code == OK:
                     found[path] = response.json()
             except (httpx2.TransportError, json.JSONDecodeError):
                 continue
@@ -55,7 +60,7 @@ def first_token(client: httpx2.Client, limit: Seconds) -> Probe:
     try:
         base: dict[str, Json] = {"model": _model(client), "max_tokens": 1, "stream": True, "temperature": 0}
         probe = _ask(client, "/v1/completions", {**base, "prompt": "Hello"}, deadline)
-        if probe.kind == "refused" and probe.detail.startswith(("404", "405")):
+        if probe.status in (NOT_FOUND, NO_SUCH_METHOD):
             body: dict[str, Json] = {**base, "messages": [{"role": "user", "content": "Hello"}]}
             probe = _ask(client, "/v1/chat/completions", body, deadline)
     except httpx2.TimeoutException:
@@ -76,12 +81,13 @@ def _model(client: httpx2.Client) -> str:
 def _ask(client: httpx2.Client, path: str, body: dict[str, Json], deadline: float) -> Probe:
     remaining = max(0.1, deadline - time.monotonic())
     with client.stream("POST", path, json=body, timeout=remaining) as response:
-        if response.status_code != httpx2.codes.OK:
-            return Probe("refused", f"{response.status_code} {path}: {response.read()[:200].decode(errors='replace')}")
+        if response.status_code != OK:
+            said = response.read()[:200].decode(errors="replace")
+            return Probe("refused", f"{path} answered {response.status_code}: {said}", response.status_code)
         for event in _events(response, deadline):
             if carries_token(event):
                 return Probe("token")
-    return Probe("refused", f"200 {path}: the stream ended without a token")
+    return Probe("refused", f"{path} ended its stream without a token")
 
 
 def _events(response: httpx2.Response, deadline: float) -> Iterator[str]:

@@ -46,7 +46,9 @@ def _busy(sample: Sample) -> Finding:
     if busy < 10:
         return Finding("other load", "ok", f"{busy:.0f} % of the CPU is in use")
     state: State = "warn" if busy < 30 else "bad"
-    return Finding("other load", state, f"{busy:.0f} % of the CPU is in use", "End what else runs here: it is in every number.")
+    return Finding(
+        "other load", state, f"{busy:.0f} % of the CPU is in use", "End what else runs here: it is in every number."
+    )
 
 
 def _steal() -> Finding:
@@ -63,7 +65,9 @@ def _steal() -> Finding:
 def _memory() -> Finding:
     free = psutil.virtual_memory().available / 2**30
     state: State = "ok" if free >= 2 else "bad"
-    return Finding("memory", state, f"{free:.1f} GiB free", "" if free >= 2 else "Free some: engines swap or die below 2 GiB.")
+    return Finding(
+        "memory", state, f"{free:.1f} GiB free", "" if free >= 2 else "Free some: engines swap or die below 2 GiB."
+    )
 
 
 def _disk(runs: Path) -> Finding:
@@ -88,7 +92,12 @@ def _clock_governor() -> Finding:
 
 def _gpus() -> Finding:
     if shutil.which("nvidia-smi") or Path("/dev/kfd").exists():
-        return Finding("GPUs", "warn", "there is a GPU, and this version does not watch its tenants yet", "See nvidia-smi or amd-smi.")
+        return Finding(
+            "GPUs",
+            "warn",
+            "there is a GPU, and this version does not watch its tenants yet",
+            "See nvidia-smi or amd-smi.",
+        )
     return Finding("GPUs", "ok", "none is visible; engines run on the CPU")
 
 
@@ -108,4 +117,6 @@ def _descriptors() -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= 4096:
         return Finding("open files", "ok", f"limit {soft}")
-    return Finding("open files", "warn", f"limit {soft} (hard {hard})", "`ulimit -n 65536` before loads of many streams.")
+    return Finding(
+        "open files", "warn", f"limit {soft} (hard {hard})", "`ulimit -n 65536` before loads of many streams."
+    )

@@ -1,7 +1,6 @@
 """What a measuring trial does with a running server: prompts first, then the load, then records and numbers."""
 
 import math
-import time
 
 import msgspec
 

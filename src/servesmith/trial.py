@@ -53,12 +53,12 @@ def run_trial(order: Order, site: Site) -> TrialResult:
     try:
         with opened(engine, order.recipe, folder, _headers(key), site.limits) as server:
             ready_seconds = server.ready_seconds
-            _write_facts(engine, server, folder, key)
+            _look(engine, server, folder, key)
             outcome = order.errand.run(_desk(order, site, server, folder))
             outcome = _unless_it_died(outcome, engine, server, folder)
     except StartFailed as failed:
         outcome = Outcome("censored" if failed.failure.kind in ("hang", "timeout") else "failed", failed.failure)
-    _write_outcome(folder, order, outcome)
+    write_outcome(folder, order, outcome)
     return TrialResult(
         key=order.key,
         folder=str(folder.relative_to(site.run_folder)),
@@ -111,9 +111,13 @@ def _desk(order: Order, site: Site, server: Running, folder: Path) -> Desk:
     )
 
 
-def _write_facts(engine: Adapter, server: Running, folder: Path, key: str) -> None:
-    facts = engine.facts(_log_lines(folder), properties(server.url, engine.property_paths(), key=key))
+def write_facts(folder: Path, facts: Facts) -> None:
+    """Keep what the engine said of itself."""
     _write_json(folder / FACTS, facts)
+
+
+def _look(engine: Adapter, server: Running, folder: Path, key: str) -> None:
+    write_facts(folder, engine.facts(_log_lines(folder), properties(server.url, engine.property_paths(), key=key)))
 
 
 def _unless_it_died(outcome: Outcome, engine: Adapter, server: Running, folder: Path) -> Outcome:
@@ -128,8 +132,11 @@ def _log_lines(folder: Path) -> list[str]:
     return (folder / "engine.log").read_text(errors="replace").splitlines()
 
 
-def _write_outcome(folder: Path, order: Order, outcome: Outcome) -> None:
-    _write_json(folder / "outcome.json", {"key": order.key, "seed": order.seed, "errand": order.errand, "outcome": outcome})
+def write_outcome(folder: Path, order: Order, outcome: Outcome) -> None:
+    """Keep what was asked and what came of it."""
+    _write_json(
+        folder / "outcome.json", {"key": order.key, "seed": order.seed, "errand": order.errand, "outcome": outcome}
+    )
 
 
 def _write_json(path: Path, value: object) -> None:

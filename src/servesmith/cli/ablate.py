@@ -10,9 +10,7 @@ from servesmith.tune.ablate import ablate_stack, kept_levers
 from servesmith.tune.open import Plan, open_run, plan_of
 
 
-def ablate(
-    run: RunFolder, seed: Seed = 2, runs: RunsFolder = RUNS, as_json: AsJson = False
-) -> int:
+def ablate(run: RunFolder, seed: Seed = 2, runs: RunsFolder = RUNS, as_json: AsJson = False) -> int:
     """Leave each kept lever out of a run's final recipe in turn and measure what that costs.
 
     Example: servesmith ablate runs/20261201-120000-local-smollm2

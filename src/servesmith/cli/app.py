@@ -15,7 +15,21 @@ import typer
 
 from servesmith import __version__
 from servesmith.cli import (
-    ablate, bench, check, clean, compare, demo, doctor, gate, init, report, runs, schema, show, tune, verify,
+    ablate,
+    bench,
+    check,
+    clean,
+    compare,
+    demo,
+    doctor,
+    gate,
+    init,
+    report,
+    runs,
+    schema,
+    show,
+    tune,
+    verify,
 )  # fmt: skip
 from servesmith.errors import ServesmithError
 

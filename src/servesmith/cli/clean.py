@@ -15,7 +15,9 @@ DERIVED = ("report.html", "summary.json")
 
 def clean(
     run: Annotated[list[Path], typer.Argument(help="Folders of runs", show_default=False)],
-    everything: Annotated[bool, typer.Option("--all", help="Remove the whole run, raw records and journal too")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Remove the whole run, raw records and journal too")
+    ] = False,
 ) -> int:
     """Remove what can be made again (report, summary) of the runs named; with --all the runs themselves.
 
@@ -36,7 +38,9 @@ def clean(
 
 def _unfit(folder: Path) -> Problem | None:
     if not (folder / "journal.jsonl").is_file():
-        return Problem("is not the folder of a run, so nothing is removed.", "`servesmith runs` lists them.", str(folder))
+        return Problem(
+            "is not the folder of a run, so nothing is removed.", "`servesmith runs` lists them.", str(folder)
+        )
     if is_locked(folder):
         return Problem("is being written by another servesmith.", "Wait until it has ended.", str(folder))
     return None

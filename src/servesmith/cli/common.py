@@ -13,9 +13,7 @@ from servesmith.errors import InputError, Problem
 from servesmith.store.watch import Watcher
 
 RecipeFile = Annotated[Path, typer.Argument(help="Recipe file (YAML)", show_default=False)]
-Sets = Annotated[
-    list[str] | None, typer.Option("--set", help="Change one value: flags.parallel=8", show_default=False)
-]
+Sets = Annotated[list[str] | None, typer.Option("--set", help="Change one value: flags.parallel=8", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; progress stays on stderr")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the exact commands and the plan, and do nothing")]
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Folder that holds the runs")]

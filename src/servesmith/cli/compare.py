@@ -58,6 +58,8 @@ def _looks(text: str) -> tuple[int, ...]:
     looks = tuple(int(part) for part in parts)
     if list(looks) != sorted(set(looks)) or looks[0] < 4:
         raise InputError(
-            Problem(f"{text!r} must rise and begin at 4 or more.", "Fewer than 4 blocks decide nothing.", field="--looks")
+            Problem(
+                f"{text!r} must rise and begin at 4 or more.", "Fewer than 4 blocks decide nothing.", field="--looks"
+            )
         )
     return looks

@@ -10,7 +10,12 @@ from servesmith.errors import InputError, Problem
 from servesmith.recipe.command import shell_line
 from servesmith.recipe.files import dump_case
 from servesmith.recipe.importers import (
-    Imported, command_of, recipe_from_command, recipe_from_compose, recipe_from_inspect, recipe_from_kubernetes,
+    Imported,
+    command_of,
+    recipe_from_command,
+    recipe_from_compose,
+    recipe_from_inspect,
+    recipe_from_kubernetes,
     recipe_from_vllm_config,
 )  # fmt: skip
 from servesmith.recipe.model import Case

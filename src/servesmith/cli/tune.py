@@ -40,7 +40,9 @@ def tune(
     Example: servesmith tune recipe.yaml --budget 30m
     """
     if (recipe is None) == (resume is None):
-        raise InputError(Problem("give a recipe file or --resume RUN, one of the two.", "See `servesmith tune --help`."))
+        raise InputError(
+            Problem("give a recipe file or --resume RUN, one of the two.", "See `servesmith tune --help`.")
+        )
     if resume is not None:
         return _go(resume_run(resume, watching(), now), as_json=as_json)
     assert recipe is not None

@@ -54,9 +54,7 @@ def read_measured(folder: Path) -> Measured:
 def numbers(measured: Measured) -> dict[str, Metric]:
     """Every metric that these files allow. Pure: equal files give equal numbers."""
     counters = measured.counters
-    metrics = compute(
-        measured.records, measured.window, counters.before, counters.after, doubts=tuple(measured.doubts)
-    )
+    metrics = compute(measured.records, measured.window, counters.before, counters.after, doubts=tuple(measured.doubts))
     if counters.memory_peak_mib:
         metrics["memory_peak_mib"] = Metric(counters.memory_peak_mib, "MiB", "lower")
     return metrics

@@ -9,7 +9,7 @@ from servesmith.load.client import ask
 from servesmith.load.probe import identify
 from servesmith.measure.answers import Sheet, write_sheets
 from servesmith.measure.records import Metric, RequestRecord
-from servesmith.quality.gate import collect, plan_exam, strength
+from servesmith.quality.gate import Ask, collect, plan_exam, strength
 from servesmith.quality.greedy import greedy_answers, greedy_prompts
 from servesmith.recipe.model import Quality, Risk
 
@@ -27,17 +27,21 @@ class QualityErrand(msgspec.Struct, frozen=True):
 
     def run(self, desk: Desk) -> Outcome:
         """Answers go to quality/<task>.jsonl and greedy.json of the trial's folder."""
-        model = identify(desk.url, key=desk.key).model
 
         def put(bodies: Sequence[bytes], concurrency: int) -> list[RequestRecord]:
             return ask(desk.url, bodies, concurrency, key=desk.key)
 
-        texts = greedy_answers(greedy_prompts(desk.seed, self.prompts), model, put)
-        exam = plan_exam(self.quality, strength(self.risk, allowed=True), desk.seed)
-        sheets = collect(exam, model, self.streams, put)
-        write_sheets(desk.folder / ANSWERS, sheets)
-        (desk.folder / GREEDY).write_bytes(msgspec.json.format(msgspec.json.encode(texts), indent=1))
-        return Outcome("ok", metrics=_shares(sheets))
+        return examined(self, desk, identify(desk.url, key=desk.key).model, put)
+
+
+def examined(errand: QualityErrand, desk: Desk, model: str, put: Ask) -> Outcome:
+    """Ask everything through `put` and keep every answer."""
+    texts = greedy_answers(greedy_prompts(desk.seed, errand.prompts), model, put)
+    exam = plan_exam(errand.quality, strength(errand.risk, allowed=True), desk.seed)
+    sheets = collect(exam, model, errand.streams, put)
+    write_sheets(desk.folder / ANSWERS, sheets)
+    (desk.folder / GREEDY).write_bytes(msgspec.json.format(msgspec.json.encode(texts), indent=1))
+    return Outcome("ok", metrics=_shares(sheets))
 
 
 def _shares(sheets: Sequence[Sheet]) -> dict[str, Metric]:

@@ -274,6 +274,18 @@ def dump_case(case: Case) -> str:
     return yamltext.dump({**recipe, **{name: whole[name] for name in SECTIONS}}, Layout(quoted=frozenset({"env"})))
 
 
+def dump_recipe(recipe: Recipe) -> str:
+    """YAML of the recipe alone: what one trial served."""
+    data: dict[str, Any] = recipe.model_dump(mode="json", exclude_defaults=True)
+    return yamltext.dump(data, Layout(quoted=frozenset({"env"})))
+
+
+def with_sets(case: Case, sets: Sequence[str]) -> Case:
+    """The case with `a.b=c` settings on top, as if it stood in a file. Raises InputError."""
+    document = _document(FilePath("settings"), dump_case(case))
+    return _case_of([document, *_settings(sets)], FilePath("settings"))
+
+
 def write_case(case: Case, path: FilePath) -> None:
     """Write the case, whole or not at all."""
     write_text(path, dump_case(case))

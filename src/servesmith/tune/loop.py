@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from servesmith.engine.base import Facts
-from servesmith.recipe.levers import Place
+from servesmith.measure.records import Metric
 from servesmith.recipe.model import Case, Lever, Recipe
 from servesmith.stats.verdict import Verdict
-from servesmith.measure.records import Metric
 from servesmith.store.events import RunClosed
 from servesmith.trial import read_facts
 from servesmith.tune.ablate import Ablation
@@ -17,6 +16,7 @@ from servesmith.tune.confirm import Confirmer, Stack
 from servesmith.tune.findings import findings
 from servesmith.tune.gating import Gatekeeper
 from servesmith.tune.noise import measure_noise
+from servesmith.tune.place import Place
 from servesmith.tune.propose import propose
 from servesmith.tune.prove import prove
 from servesmith.tune.refine import Refiner

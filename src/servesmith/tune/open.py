@@ -2,7 +2,6 @@
 
 import platform
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -118,5 +117,3 @@ def _new_folder(runs: Path, at: str, name: str) -> Path:
             continue
         return folder
     raise InputError(Problem("a thousand runs of this second exist.", "Wait a second.", file=str(runs)))
-
-

@@ -6,10 +6,11 @@ import msgspec
 
 from servesmith.engine.registry import adapter
 from servesmith.recipe.command import shell_line
-from servesmith.recipe.levers import Place, applies, apply
+from servesmith.recipe.levers import apply
 from servesmith.recipe.model import Lever, Recipe
 from servesmith.recipe.secrets import mask
 from servesmith.tune.open import Plan
+from servesmith.tune.place import Place
 
 ANY_PORT = 0
 """Stands for the free port that is drawn at each start."""
@@ -54,7 +55,7 @@ def preview(plan: Plan, place: Place | None = None) -> Preview:
 def _candidates(recipe: Recipe, levers: Sequence[Lever], place: Place) -> tuple[Candidate, ...]:
     rows: list[Candidate] = []
     for lever in levers:
-        reason = applies(lever, recipe, place)
+        reason = place.refuses(lever, recipe)
         command = "" if reason else _command(apply(recipe, lever))
         rows.append(Candidate(lever.name, lever.risk, lever.bound, not reason, reason or lever.why, command))
     return tuple(rows)

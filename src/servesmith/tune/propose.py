@@ -2,20 +2,11 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
-from servesmith.recipe.levers import Place, applies, apply
 from servesmith.recipe.model import Lever, Recipe
 from servesmith.store.events import Found, Proposed
 from servesmith.tune.findings import Finding
+from servesmith.tune.place import Place
 from servesmith.tune.run import Run
-
-
-class Proposal(msgspec.Struct, frozen=True):
-    """Levers in the order in which they should be tried."""
-
-    levers: tuple[Lever, ...]
-    refused: dict[str, str]
 
 
 def propose(
@@ -26,7 +17,7 @@ def propose(
     refused: dict[str, str] = {}
     fit: list[Lever] = []
     for lever in levers:
-        reason = applies(lever, recipe, place) or _no_change(lever, recipe)
+        reason = place.refuses(lever, recipe)
         if reason:
             refused[lever.name] = reason
         else:
@@ -37,10 +28,6 @@ def propose(
         run.record(Found(finding=finding.text, levers=named))
     run.record(Proposed(levers=tuple(lever.name for lever in fit), refused=refused))
     return tuple(fit)
-
-
-def _no_change(lever: Lever, recipe: Recipe) -> str:
-    return "the recipe has it already" if apply(recipe, lever).digest() == recipe.digest() else ""
 
 
 def _speaks_for(lever: Lever, flags: set[str]) -> bool:

@@ -17,7 +17,9 @@ def prove(run: Run, case: Case, arena: Arena, gate: Gatekeeper, stack: Stack) ->
         return None
     final = stack.recipe
     secondary = next((lever.secondary for lever in stack.levers if lever.secondary), "")
-    blocks = arena.fixed(Pairing(f"prove/{final.digest()[:6]}", stack.baseline, final, secondary), run.settings.proof_blocks)
+    blocks = arena.fixed(
+        Pairing(f"prove/{final.digest()[:6]}", stack.baseline, final, secondary), run.settings.proof_blocks
+    )
     run.record(
         Decided(
             stage="prove", subject="final", verdict=blocks.verdict, trials=blocks.trials, secondary=blocks.secondary

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from servesmith.recipe.files import get_path
 from servesmith.recipe.levers import apply
 from servesmith.recipe.model import Case, Lever, Recipe, Risk, Span
 from servesmith.store.decide import ratios
@@ -58,7 +57,7 @@ class Refiner:
 
 
 def _current(recipe: Recipe, spans: Mapping[str, Span]) -> dict[str, int]:
-    values = {path: get_path(recipe, path) for path in spans}
+    values = {path: recipe.flags.get(path.removeprefix("flags.")) for path in spans}
     return {path: value for path, value in values.items() if isinstance(value, int)}
 
 

@@ -99,7 +99,6 @@ class Run:
                 )
         else:
             self.journal.append(event)
-            self._decided.append(event)
         self._stated += 1
         self.watch.event(event)
 

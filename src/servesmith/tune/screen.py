@@ -41,7 +41,12 @@ class Screen:
         return tuple(kept)
 
     def _round(
-        self, number: int, incumbent: Recipe, alive: list[Lever], scores: dict[str, list[float]], dropped: dict[str, str]
+        self,
+        number: int,
+        incumbent: Recipe,
+        alive: list[Lever],
+        scores: dict[str, list[float]],
+        dropped: dict[str, str],
     ) -> None:
         prefix = f"screen/{incumbent.digest()[:6]}/round-{number}"
         entrants: list[tuple[str, Recipe]] = [(INCUMBENT, incumbent)]

@@ -9,7 +9,7 @@ import msgspec
 from servesmith.recipe.model import Span
 
 if TYPE_CHECKING:
-    import optuna
+    pass
 
 
 class Suggestion(msgspec.Struct, frozen=True):
@@ -27,7 +27,9 @@ class Suggester:
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._spans = dict(spans)
-        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=4, multivariate=True, warn_independent_sampling=False)
+        sampler = optuna.samplers.TPESampler(
+            seed=seed, n_startup_trials=4, multivariate=True, warn_independent_sampling=False
+        )
         self._study = optuna.create_study(direction="maximize", sampler=sampler)
         if start:
             self._study.enqueue_trial(dict(start))

@@ -10,7 +10,7 @@ from servesmith.errors import InputError, Problem
 from servesmith.stats.distributions import chi2_quantile
 from servesmith.stats.plan import detectable
 from servesmith.stats.rules import MINIMUM_BLOCKS, Rules
-from servesmith.stats.sample import SD_FLOOR, mean, require_finite
+from servesmith.stats.sample import SD_FLOOR, mean, percent, require_finite
 from servesmith.stats.verdict import Arm
 
 Order = tuple[Arm, Arm]
@@ -93,7 +93,9 @@ def noise_of(log_ratios: Sequence[float], rules: Rules | None = None) -> Noise:
 def _noise_doubts(blocks: int, own: float) -> tuple[str, ...]:
     doubts: list[str] = []
     if own < SD_FLOOR:
-        doubts.append(f"A against A agrees to {own:.2%}; a noise of {SD_FLOOR:.1%} is assumed, since no server does.")
+        doubts.append(
+            f"A against A agrees to {percent(own, 2)}; a noise of {percent(SD_FLOOR)} is assumed, since no server does."
+        )
     if blocks < _FEW_BLOCKS:
         doubts.append(f"Noise from {blocks} blocks is uncertain: see its interval; {_FEW_BLOCKS} would steady it.")
     return tuple(doubts)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from servesmith.stats.distributions import t_quantile
-from servesmith.stats.sample import spread
+from servesmith.stats.sample import percent, spread
 
 
 def limit_breach(
@@ -27,6 +27,5 @@ def limit_breach(
     if sign * (bound - limit) <= 0:
         return ""
     side = "upper" if better == "lower" else "lower"
-    return (
-        f"{metric}: the {1 - alpha:.0%} {side} bound over {sample.blocks} blocks is {bound:.4g}, the limit {limit:.4g}"
-    )
+    shown = f"the {percent(1 - alpha, 0)} {side} bound over {sample.blocks} blocks is {bound:.4g}"
+    return f"{metric}: {shown}, the limit {limit:.4g}"

@@ -14,6 +14,7 @@ import numpy as np
 
 from servesmith.errors import InputError, Problem
 from servesmith.stats.distributions import Floats, norm_quantile, sign_test, trinomial
+from servesmith.stats.sample import percent
 from servesmith.stats.verdict import ItemsVerdict
 
 MARGINS_ABOVE_CHANCE = 5.0
@@ -193,8 +194,8 @@ def _powerless(a: Sequence[bool], gate: Gate) -> str:
     accuracy = sum(a) / len(a)
     if accuracy - gate.chance < MARGINS_ABOVE_CHANCE * gate.margin:
         return (
-            f"The baseline's accuracy {accuracy:.1%} is within {MARGINS_ABOVE_CHANCE:.0f} margins of {gate.margin:.1%} "
-            f"of chance ({gate.chance:.1%}): it has too little to lose for a loss to show."
+            f"The baseline's accuracy {percent(accuracy)} is within {MARGINS_ABOVE_CHANCE:.0f} margins of "
+            f"{percent(gate.margin)} of chance ({percent(gate.chance)}): it has too little to lose for a loss to show."
         )
     return _insensitive(a, gate)
 
@@ -208,7 +209,7 @@ def _insensitive(a: Sequence[bool], gate: Gate) -> str:
     if harm + swapped > right:
         return f"A harm of one margin is {harm} items, and A has only {right} right ones to lose."
     if not _passes(_Counts(items, 0, 0), gate.margin, critical):
-        return f"{items} items are too few: not even an identical B could be shown to be within {gate.margin:.1%}."
+        return f"{items} items are too few: not even an identical B could be shown to be within {percent(gate.margin)}."
     if _passes(_Counts(items, harm + swapped, min(swapped, items - right)), gate.margin, critical):
         return f"A planted harm of {harm} of {items} items would have passed."
     return ""
@@ -218,14 +219,13 @@ def _because(says: str, counts: _Counts, bounds: tuple[float, float], gate: Gate
     """The decision as a sentence with its numbers."""
     low, high = bounds
     difference = (counts.b_only - counts.a_only) / counts.items
+    margin = f"above the margin of {percent(-gate.margin, sign=True)}"
     seen = (
-        f"B minus A is {difference:+.2%} on {counts.items} items ({counts.b_only} better, {counts.a_only} worse); the "
-        f"lower bound (one-sided, alpha {gate.alpha:.3g}) is {low:+.2%}"
+        f"B minus A is {percent(difference, 2, sign=True)} on {counts.items} items ({counts.b_only} better, "
+        f"{counts.a_only} worse); the lower bound (one-sided, alpha {gate.alpha:.3g}) is {percent(low, 2, sign=True)}"
     )
     if says == "pass":
-        return f"{seen}, above the margin of {-gate.margin:+.1%}."
+        return f"{seen}, {margin}."
     if says == "fail":
-        return (
-            f"{seen}, not above the margin of {-gate.margin:+.1%}, and a loss is shown: the upper bound is {high:+.2%}."
-        )
-    return f"{seen}, not above the margin of {-gate.margin:+.1%}, and no loss is shown either: more items would tell."
+        return f"{seen}, not {margin}, and a loss is shown: the upper bound is {percent(high, 2, sign=True)}."
+    return f"{seen}, not {margin}, and no loss is shown either: more items would tell."

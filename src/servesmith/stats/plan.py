@@ -5,7 +5,7 @@ import math
 from servesmith.stats.distributions import norm_quantile, t_noncentrality
 from servesmith.stats.noninferiority import Gate, pass_probability
 from servesmith.stats.rules import MINIMUM_BLOCKS, Rules
-from servesmith.stats.sample import SD_FLOOR
+from servesmith.stats.sample import SD_FLOOR, percent
 
 POWER = 0.80
 """The probability with which an effect must be shown to be called detectable."""
@@ -37,7 +37,9 @@ def blocks_needed(gain: float, sd: float, rules: Rules, power: float = POWER) ->
     while detectable(sd, high, rules.alpha, power) > gain:
         low, high = high + 1, high * 2
         if high > _MOST_BLOCKS:
-            raise ValueError(f"a gain of {gain:.2%} needs more than {_MOST_BLOCKS} blocks at a noise of {sd:.2%}")
+            raise ValueError(
+                f"a gain of {percent(gain, 2)} needs more than {_MOST_BLOCKS} blocks at a noise of {percent(sd, 2)}"
+            )
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if detectable(sd, middle, rules.alpha, power) <= gain else (middle + 1, high)

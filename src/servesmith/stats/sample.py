@@ -105,3 +105,8 @@ def shrunken(scores: Mapping[str, float], noise_sd: float) -> dict[str, float]:
     centre, own = mean(values), sd(values)
     share = max(0.0, 1.0 - (noise_sd / own) ** 2) if own > 0 else 0.0
     return {name: centre + share * (value - centre) for name, value in scores.items()}
+
+
+def percent(share: float, digits: int = 1, *, sign: bool = False) -> str:
+    """A share for people: 0.034 is `3.4 %`."""
+    return f"{100.0 * share:{'+' if sign else ''}.{digits}f} %"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from servesmith.stats.distributions import Floats, t_cdf, t_quantile
 from servesmith.stats.plan import detectable
 from servesmith.stats.rules import MINIMUM_BLOCKS, Rules
-from servesmith.stats.sample import OUTLIER_MADS, SD_FLOOR, Spread, mean, outliers, require_finite, spread
+from servesmith.stats.sample import OUTLIER_MADS, SD_FLOOR, Spread, mean, outliers, percent, require_finite, spread
 from servesmith.stats.verdict import Estimate, Says, Verdict
 
 SAYS: tuple[Says, ...] = ("undecided", "better", "worse", "same")
@@ -127,7 +127,7 @@ def holm(p_values: dict[str, float], alpha: float = 0.05) -> dict[str, bool]:
     return {name: stands[name] for name in p_values}
 
 
-def per_cent(log_ratio: float) -> str:
+def as_change(log_ratio: float) -> str:
     """A log ratio as a signed per cent for people: 0.0296 is +3.0 %."""
     change = math.expm1(log_ratio) * 100.0 if log_ratio < 700.0 else math.inf
     return f"{change:+.1f} %"
@@ -160,7 +160,7 @@ def _waiting(blocks: int, rules: Rules) -> str:
 def _because(says: Says, sample: Spread, rules: Rules, limit_breaches: tuple[str, ...]) -> str:
     """The decision at a look as a sentence with its numbers."""
     low, high = _bounds(sample, rules.alpha)
-    seen = f"{per_cent(sample.mean)} over {sample.blocks} blocks (bounds {per_cent(low)} and {per_cent(high)})"
+    seen = f"{as_change(sample.mean)} over {sample.blocks} blocks (bounds {as_change(low)} and {as_change(high)})"
     if says == "better" and limit_breaches:
         broken = "; ".join(limit_breaches)
         return f"{seen}: better, but not shown to meet the limits: {broken}. {_onward(sample.blocks, rules)}"
@@ -176,11 +176,11 @@ def _because(says: Says, sample: Spread, rules: Rules, limit_breaches: tuple[str
 def _futile(sample: Spread, rules: Rules, low: float) -> str:
     """What `same` rules out, and what it does not: a loss may still hide behind it."""
     _, upper = _bounds(sample, 1.0 - rules.futility_confidence)
-    gain = f"a gain of {rules.minimum_gain:.1%} or more is ruled out ({rules.futility_confidence:.0%} upper bound "
-    gain += f"{per_cent(upper)})"
+    bound = f"{percent(rules.futility_confidence, 0)} upper bound {as_change(upper)}"
+    gain = f"a gain of {percent(rules.minimum_gain)} or more is ruled out ({bound})"
     if low > -math.log1p(rules.minimum_gain):
         return f"{gain}, and so is a loss of that size."
-    return f"{gain}; it may still be a loss of up to {per_cent(low).lstrip('-')}."
+    return f"{gain}; it may still be a loss of up to {as_change(low).lstrip('-')}."
 
 
 def _onward(blocks: int, rules: Rules) -> str:
@@ -193,7 +193,7 @@ def _doubts(log_ratios: Sequence[float], sample: Spread) -> tuple[str, ...]:
     doubts: list[str] = []
     if sample.floored:
         doubts.append(
-            f"The blocks agree to better than {SD_FLOOR:.1%}, which no server does: that much noise is assumed. "
+            f"The blocks agree to better than {percent(SD_FLOOR)}, which no server does: that much noise is assumed. "
             "Check that they are separate measurements."
         )
     if sample.blocks < _FEW_BLOCKS:
@@ -202,7 +202,7 @@ def _doubts(log_ratios: Sequence[float], sample: Spread) -> tuple[str, ...]:
         for index in outliers(log_ratios):
             rest = mean([value for place, value in enumerate(log_ratios) if place != index])
             doubts.append(
-                f"Block {index + 1} ({per_cent(log_ratios[index])}) lies more than {OUTLIER_MADS:.0f} MADs from the "
-                f"median; without it the effect would be {per_cent(rest)}. Read its two trials."
+                f"Block {index + 1} ({as_change(log_ratios[index])}) lies more than {OUTLIER_MADS:.0f} MADs from the "
+                f"median; without it the effect would be {as_change(rest)}. Read its two trials."
             )
     return tuple(doubts)

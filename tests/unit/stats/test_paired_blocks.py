@@ -77,7 +77,7 @@ def test_no_noise_at_all_is_not_believed():
 def test_a_limit_must_be_met_by_the_bound_and_not_by_the_mean():
     assert limit_breach("ttft_p95", [1.0, 1.1, 0.9, 1.0], 2.0, "lower") == ""
     text = limit_breach("ttft_p95", [1.8, 2.1, 1.9, 1.95], 2.0, "lower")  # the mean 1.94 meets it
-    assert text.startswith("ttft_p95: the 95% upper bound over 4 blocks is 2.0")
+    assert text.startswith("ttft_p95: the 95 % upper bound over 4 blocks is 2.0")
     assert limit_breach("tokens", [100.0, 101.0, 99.0, 100.0], 90.0, "higher") == ""
     assert "lower bound" in limit_breach("tokens", [91.0, 95.0, 89.0, 92.0], 90.0, "higher")
     assert "fewer than two blocks" in limit_breach("m", [1.0], 2.0, "lower")

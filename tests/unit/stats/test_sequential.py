@@ -11,7 +11,7 @@ from servesmith.errors import InputError
 from servesmith.stats.distributions import t_quantile
 from servesmith.stats.rules import Rules
 from servesmith.stats.sample import SD_FLOOR
-from servesmith.stats.sequential import SAYS, holm, judge, judge_fixed, judge_many, next_look, p_value, per_cent
+from servesmith.stats.sequential import SAYS, as_change, holm, judge, judge_fixed, judge_many, next_look, p_value
 
 RULES = Rules()
 BLOCK_SD = math.sqrt(2 * (0.01**2 + 0.01**2))
@@ -107,11 +107,11 @@ def test_identical_blocks_are_same_when_zero_and_need_more_than_the_floor_to_be_
     verdict = judge([0.05] * 4, "m", RULES)
     assert verdict.says == "better"
     assert verdict.effect.low < verdict.effect.ratio
-    assert any("agree to better than 0.1%" in doubt for doubt in verdict.doubts)
+    assert any("agree to better than 0.1 %" in doubt for doubt in verdict.doubts)
 
 
 def test_a_broken_limit_forbids_better_and_nothing_else():
-    limit = ("ttft_p95: the 95% upper bound is 2.4, the limit 2",)
+    limit = ("ttft_p95: the 95 % upper bound is 2.4, the limit 2",)
     verdict = judge(blocks_of(0.10, 0.02, 4), "m", RULES, limit_breaches=limit)
     assert verdict.says == "undecided"
     assert limit[0] in verdict.because
@@ -184,8 +184,8 @@ def test_holm_lies_between_bonferroni_and_no_correction(p_values, alpha):
         assert stands[name] >= (value <= alpha / len(p_values))
 
 
-def test_per_cent():
-    assert [per_cent(value) for value in (math.log(1.03), -0.5, 0.0)] == ["+3.0 %", "-39.3 %", "+0.0 %"]
+def test_as_change():
+    assert [as_change(value) for value in (math.log(1.03), -0.5, 0.0)] == ["+3.0 %", "-39.3 %", "+0.0 %"]
 
 
 @settings(max_examples=60, deadline=None)

@@ -14,7 +14,6 @@ import numpy as np
 
 from servesmith.errors import InputError, Problem
 from servesmith.stats.distributions import Floats, norm_quantile, sign_test, trinomial
-from servesmith.stats.plan import items_estimate
 from servesmith.stats.verdict import ItemsVerdict
 
 MARGINS_ABOVE_CHANCE = 5.0
@@ -96,19 +95,6 @@ def assay_sensitive(a: Sequence[bool], margin: float, alpha: float, aa_discordan
     goes both ways alike.
     """
     return not _insensitive(a, Gate(margin=margin, alpha=alpha, chance=0.0, aa_discordance=aa_discordance))
-
-
-def items_needed(margin: float, discordance: float, alpha: float, power: float) -> int:
-    """Items with which an equal B passes with this power, by the exact power of the test.
-
-    Starts from the normal approximation and adds 2 % until the exact power (which is not monotone in the number of
-    items, so a few less may do too) is reached.
-    """
-    gate = Gate(margin=margin, alpha=alpha, chance=0.0)
-    items = items_estimate(margin, discordance, alpha, power)
-    while pass_probability(items, gate, max(discordance, margin), 0.0) < power:
-        items = math.ceil(items * 1.02)
-    return items
 
 
 def pass_probability(items: int, gate: Gate, discordance: float, difference: float) -> float:

@@ -3,6 +3,7 @@
 import math
 
 from servesmith.stats.distributions import norm_quantile, t_noncentrality
+from servesmith.stats.noninferiority import Gate, pass_probability
 from servesmith.stats.rules import MINIMUM_BLOCKS, Rules
 from servesmith.stats.sample import SD_FLOOR
 
@@ -43,11 +44,21 @@ def blocks_needed(gain: float, sd: float, rules: Rules, power: float = POWER) ->
     return low
 
 
-def items_estimate(margin: float, discordance: float, alpha: float, power: float) -> int:
-    """Items by the normal approximation: (z_alpha + z_power)^2 * discordance / margin^2.
+def items_needed(margin: float, discordance: float, alpha: float, power: float) -> int:
+    """Items with which an equal B passes the gate with this power, by the exact power of its test.
 
-    `discordance` is the share of items on which the arms differ though they are equally good. `items_needed` in
-    noninferiority refines this with the exact power.
+    `discordance` is the share of items on which the arms differ though they are equally good; at least the margin is
+    assumed. Starts from the normal approximation and adds 2 % until the exact power (which is not monotone in the
+    number of items, so a few less may do too) is reached.
     """
+    gate = Gate(margin=margin, alpha=alpha, chance=0.0)
+    items = items_estimate(margin, discordance, alpha, power)
+    while pass_probability(items, gate, max(discordance, margin), 0.0) < power:
+        items = math.ceil(items * 1.02)
+    return items
+
+
+def items_estimate(margin: float, discordance: float, alpha: float, power: float) -> int:
+    """Items by the normal approximation: (z_alpha + z_power)^2 * discordance / margin^2."""
     z = norm_quantile(1.0 - alpha) + norm_quantile(power)
     return math.ceil(z * z * max(discordance, margin) / (margin * margin))

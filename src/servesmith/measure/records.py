@@ -44,7 +44,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One request: four times (due, sent, chunks, end), what was meant and what came.
 
     All times are nanoseconds of one monotonic clock; `chunk_ns`, `chunk_tokens` and `chunk_kinds` are
-    parallel (one entry per SSE data event, in order of arrival).
+    parallel (one entry per SSE data event but `[DONE]`, in order of arrival).
     """
 
     index: int

@@ -47,6 +47,7 @@ class Recipe(Noun):
     executable: tuple[str, ...] = Field(default=(), description="Command that starts the engine; empty: found")
     image: str = Field(default="", description="Container image, by digest")
     url: str = Field(default="", description="Address of a server that someone else runs (engine: endpoint)")
+    key_env: str = Field(default="", description="Name of the variable that holds the server's bearer key")
     env: dict[str, str] = Field(default_factory=dict, description="Environment variables, untranslated")
     flags: dict[str, FlagValue] = Field(default_factory=dict, description="Engine flags, untranslated")
     container: dict[str, FlagValue] = Field(default_factory=dict, description="Container run options, untranslated")
@@ -122,6 +123,14 @@ class When(Noun):
     unless_flags: tuple[str, ...] = Field(default=(), description="Not if the recipe has one of these flags")
 
 
+class Span(Noun):
+    """A range of whole numbers in which a flag may be refined."""
+
+    low: int
+    high: int
+    log: bool = Field(default=True, description="Search powers rather than steps")
+
+
 class Lever(Noun):
     """One named change to a recipe."""
 
@@ -136,5 +145,8 @@ class Lever(Noun):
     secondary: str = Field(default="", description="A metric it may be kept for, declared beforehand")
     bound: Annotated[float, Field(ge=0)] = Field(
         default=0.05, description="Assumed largest gain (0.05: 5 %) until a profile says better"
+    )
+    spans: dict[str, Span] = Field(
+        default_factory=dict, description="Dotted path to the range in which its number may be refined"
     )
     source: str = Field(default="", description="Where it was seen to help: a link")

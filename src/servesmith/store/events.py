@@ -131,8 +131,10 @@ class Gated(msgspec.Struct, frozen=True, kw_only=True, tag="gated"):
     tasks: tuple[ItemsVerdict, ...]
     greedy: GreedyAgreement | None
     because: str
+    strength: Literal["lossless", "numerics", "lossy"] = "numerics"
+    """For which class of levers it was asked strongly enough."""
     trials: tuple[str, ...] = ()
-    files: dict[str, str] = {}
+    """Keys of the quality trials: the baseline, the baseline restarted, the candidate."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, tag="kept"):

@@ -1,0 +1,80 @@
+"""The command `servesmith`: registers the verbs, and is the one place where errors become exit codes.
+
+0 done; 1 the answer is no (a gate failed, a check found something); 2 bad input; 3 this machine cannot;
+4 evidence does not hold; 5 the client could not keep up; 130 interrupted. A bug ends with 70.
+"""
+
+import os
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+import click
+import typer
+
+from servesmith import __version__
+from servesmith.cli import (
+    ablate, bench, check, clean, compare, demo, doctor, gate, init, report, runs, schema, show, tune, verify,
+)  # fmt: skip
+from servesmith.errors import ServesmithError
+
+BUG = 70
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="servesmith",
+    help="From the flags an LLM server runs with today to a faster recipe, with proof that anyone can replay.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        show.line(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show it.")) -> None:
+    del version
+
+
+for verb in (init, check, doctor, demo, bench, compare, gate, tune, ablate, report, runs, clean, verify, schema):
+    name = verb.__name__.rsplit(".", 1)[-1]
+    app.command(name, **getattr(verb, "SETTINGS", {}))(getattr(verb, name))
+
+
+def main() -> None:
+    """Run the command line and end the process with the right exit code."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        result = app(standalone_mode=False)
+    except ServesmithError as error:
+        show.error(error)
+        return error.exit_code
+    except click.exceptions.ClickException as error:
+        show.usage(error.format_message(), getattr(getattr(error, "ctx", None), "command_path", "servesmith"))
+        return 2
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        show.interrupted()
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:  # noqa: BLE001  the one place: a bug is reported, not thrown at the user
+        return _bug()
+    return int(result) if isinstance(result, int) else 0
+
+
+def _bug() -> int:
+    with tempfile.NamedTemporaryFile("w", prefix="servesmith-", suffix=".txt", delete=False) as file:
+        file.write(f"servesmith {__version__}\n{' '.join(sys.argv)}\n\n{traceback.format_exc()}")
+    show.bug(Path(file.name))
+    return BUG

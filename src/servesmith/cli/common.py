@@ -1,0 +1,45 @@
+"""What several verbs share: options, durations, reading a recipe, opening a watcher."""
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from servesmith.cli import show
+from servesmith.cli.live import watcher
+from servesmith.errors import InputError, Problem
+from servesmith.store.watch import Watcher
+
+RecipeFile = Annotated[Path, typer.Argument(help="Recipe file (YAML)", show_default=False)]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", help="Change one value: flags.parallel=8", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; progress stays on stderr")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the exact commands and the plan, and do nothing")]
+RunsFolder = Annotated[Path, typer.Option("--runs", help="Folder that holds the runs")]
+RunFolder = Annotated[Path, typer.Argument(help="Folder of a run: runs/<id>", show_default=False)]
+Seed = Annotated[int, typer.Option("--seed", help="All randomness follows from it")]
+
+RUNS = Path("runs")
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def now() -> str:
+    """Wall clock with offset, for people."""
+    return datetime.now(UTC).astimezone().isoformat(timespec="seconds")
+
+
+def seconds(text: str, option: str) -> float:
+    """`90`, `90s`, `8m`, `1h30m` in seconds. Raises InputError."""
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    if not re.fullmatch(r"(\d+(\.\d+)?[smh])+", text):
+        raise InputError(Problem(f"{text!r} is no duration.", "Write it like 90s, 8m or 1h30m.", field=option))
+    return sum(float(value) * _UNITS[unit] for value, _, unit in re.findall(r"(\d+(\.\d+)?)([smh])", text))
+
+
+def watching() -> Watcher:
+    """The live view on stderr; plain lines where stderr is no terminal."""
+    return watcher(show.stderr())

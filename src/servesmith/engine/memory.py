@@ -1,0 +1,43 @@
+"""The largest resident memory of a server's processes, sampled from a thread beside the load."""
+
+import threading
+from contextlib import suppress
+
+import psutil
+
+EVERY_S = 0.5
+
+
+class PeakMemory:
+    """Samples while its `with` block runs. Memory that processes share is counted once for each (RSS)."""
+
+    def __init__(self, pid: int) -> None:
+        self.peak_mib = 0.0
+        self._pid = pid
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "PeakMemory":
+        if self._pid:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        if self._pid:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while True:
+            self.peak_mib = max(self.peak_mib, self._now())
+            if self._done.wait(EVERY_S):
+                return
+
+    def _now(self) -> float:
+        total = 0
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self._pid)
+            for each in (process, *process.children(recursive=True)):
+                with suppress(psutil.NoSuchProcess):
+                    total += each.memory_info().rss
+        return round(total / 2**20, 1)

@@ -1,0 +1,283 @@
+"""Ask a server what it is, what it says of itself and how it counts tokens. Never used while a load runs."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import httpx2
+import msgspec
+
+from servesmith.errors import MachineError
+from servesmith.load.client import CHAT
+from servesmith.load.http1 import Address
+from servesmith.measure.counters import Snapshot, common, parse
+from servesmith.units import Seconds
+from servesmith.workload.base import ServerKind
+
+Answer = TypeVar("Answer")
+
+COMPLETIONS = "/v1/completions"
+_OWNERS: dict[str, ServerKind] = {
+    "llamacpp": "llamacpp",
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "sim": "sim",
+    "servesmith-sim": "sim",
+    "servesmith": "sim",
+}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What answers at an address: the model names it serves, and what kind of server it says it is."""
+
+    models: tuple[str, ...]
+    owner: str
+    kind: ServerKind
+
+    @property
+    def model(self) -> str:
+        """The name to ask for: the first one served."""
+        return self.models[0] if self.models else ""
+
+
+class _Model(msgspec.Struct):
+    id: str
+    owned_by: str = ""
+
+
+class _Models(msgspec.Struct):
+    data: list[_Model] = []
+
+
+def identify(url: str, *, key: str = "", timeout_s: Seconds = 10.0) -> Identity:
+    """Read `/v1/models`. Raises MachineError if nothing that serves models answers there."""
+    try:
+        with _client(url, key, timeout_s) as client:
+            models = msgspec.json.decode(client.get("/v1/models").content, type=_Models).data
+    except (httpx2.HTTPError, msgspec.DecodeError):
+        models = []
+    if not models:
+        raise MachineError(
+            f"{url} does not answer /v1/models with a list of models.",
+            "Check the address, that the server has finished loading, and the bearer key.",
+        )
+    owner = models[0].owned_by
+    return Identity(tuple(model.id for model in models), owner, _OWNERS.get(owner.lower(), "openai"))
+
+
+def properties(url: str, paths: Iterable[str], *, key: str = "", timeout_s: Seconds = 10.0) -> dict[str, Any]:
+    """Path to parsed JSON body of every path that answers 200 with JSON; the others are left out."""
+    found: dict[str, Any] = {}
+    with _client(url, key, timeout_s) as client:
+        for path in paths:
+            try:
+                response = client.get(path)
+                if response.status_code == 200:
+                    found[path] = response.json()
+            except (httpx2.HTTPError, ValueError):
+                continue
+    return found
+
+
+def read_counters(url: str, *, key: str = "", path: str = "/metrics", timeout_s: Seconds = 5.0) -> Snapshot | None:
+    """The server's counters now, under our names; None if it has none."""
+    with _client(url, key, timeout_s) as client:
+        asked = time.monotonic_ns()
+        try:
+            response = client.get(path)
+        except httpx2.HTTPError:
+            return None
+        values = common(parse(response.text)) if response.status_code == 200 else {}
+        return Snapshot(asked, time.monotonic_ns(), values) if values else None
+
+
+def _client(url: str, key: str, timeout_s: Seconds) -> httpx2.Client:
+    Address.parse(url)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    # Like the load itself, never through a proxy of the environment.
+    return httpx2.Client(base_url=url.rstrip("/"), headers=headers, timeout=timeout_s, trust_env=False)
+
+
+class ServerTokenizer:
+    """The server's own tokenizer over HTTP: the `Tokenizer` that prompts are built with.
+
+    How it counts is found out once, by trying: llama.cpp's `/apply-template` and `/tokenize`, vLLM's
+    `/tokenize`, else the `usage` of requests for a single token. `how` names it.
+    """
+
+    def __init__(self, url: str, *, model: str = "", key: str = "", timeout_s: Seconds = 60.0) -> None:
+        """Raises MachineError if no way to count works."""
+        self._client = _client(url, key, timeout_s)
+        ways: tuple[_Way, ...] = (_LlamaCpp(self._client), _Vllm(self._client, model), _Usage(self._client, model))
+        self._way = next((way for way in ways if _works(way)), None)
+        if self._way is None:
+            self.close()
+            raise MachineError(
+                f"{url} counts no tokens: no /tokenize, and no usage in its answers.",
+                "Check the model name and the bearer key; exact prompt lengths need one of the two.",
+            )
+        self.how = self._way.name
+
+    def count_chat(self, text: str) -> int:
+        """Prompt tokens of one user message, chat template included."""
+        return self._counter.count_chat(text)
+
+    def count_text(self, text: str) -> int:
+        """Prompt tokens of a plain text, with whatever the server puts before it."""
+        return self._counter.count_text(text)
+
+    def tokenize(self, text: str) -> list[int]:
+        """Token ids of a text alone. Raises MachineError if the server gives none."""
+        return self._counter.tokenize(text)
+
+    def count_alone(self, text: str) -> int:
+        """Tokens of a piece of output, for counting chunks again."""
+        return len(self.tokenize(text))
+
+    def close(self) -> None:
+        """Drop the connection."""
+        self._client.close()
+
+    @property
+    def _counter(self) -> "_Way":
+        assert self._way is not None
+        return self._way
+
+
+class _Way(Protocol):
+    """One way in which servers count."""
+
+    name: str
+
+    def count_chat(self, text: str) -> int: ...
+    def count_text(self, text: str) -> int: ...
+    def tokenize(self, text: str) -> list[int]: ...
+
+
+def _works(way: _Way) -> bool:
+    try:
+        return way.count_chat("hello there") > 0
+    except MachineError:
+        return False
+
+
+def _post(client: httpx2.Client, path: str, body: dict[str, Any], kind: type[Answer]) -> Answer:
+    """POST and read the answer as `kind`. Raises MachineError if it is not that, or not status 200."""
+    remedy = "Check that the server is up and what it said in its log."
+    try:
+        response = client.post(path, json=body)
+    except httpx2.HTTPError as error:
+        raise MachineError(f"{client.base_url}: POST {path} failed: {error}.", remedy) from error
+    if response.status_code != 200:
+        raise MachineError(f"{client.base_url}: POST {path}: HTTP {response.status_code}: {response.text:.200}", remedy)
+    try:
+        return msgspec.json.decode(response.content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MachineError(f"{client.base_url}: POST {path}: not the expected answer: {error}.", remedy) from error
+
+
+class _Template(msgspec.Struct):
+    prompt: str
+
+
+class _Tokens(msgspec.Struct):
+    tokens: list[int]
+
+
+class _PromptTokens(msgspec.Struct):
+    prompt_tokens: int
+
+
+class _Answer(msgspec.Struct):
+    usage: _PromptTokens
+
+
+def _messages(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+class _LlamaCpp:
+    """`/apply-template` gives the text of a chat prompt, `/tokenize` its ids."""
+
+    name = "tokenize and apply-template"
+
+    def __init__(self, client: httpx2.Client) -> None:
+        self._client = client
+
+    def count_chat(self, text: str) -> int:
+        filled = _post(self._client, "/apply-template", {"messages": _messages(text)}, _Template)
+        return len(self._ids(filled.prompt, special=True))
+
+    def count_text(self, text: str) -> int:
+        return len(self._ids(text, special=True))
+
+    def tokenize(self, text: str) -> list[int]:
+        return self._ids(text, special=False)
+
+    def _ids(self, text: str, *, special: bool) -> list[int]:
+        body = {"content": text, "add_special": special, "parse_special": special}
+        return _post(self._client, "/tokenize", body, _Tokens).tokens
+
+
+class _Vllm:
+    """`/tokenize` takes messages or a prompt."""
+
+    name = "tokenize"
+
+    def __init__(self, client: httpx2.Client, model: str) -> None:
+        self._client = client
+        self._model = {"model": model} if model else {}
+
+    def count_chat(self, text: str) -> int:
+        body = {**self._model, "messages": _messages(text), "add_generation_prompt": True}
+        return len(_post(self._client, "/tokenize", body, _Tokens).tokens)
+
+    def count_text(self, text: str) -> int:
+        return len(self._ids(text, special=True))
+
+    def tokenize(self, text: str) -> list[int]:
+        return self._ids(text, special=False)
+
+    def _ids(self, text: str, *, special: bool) -> list[int]:
+        body = {**self._model, "prompt": text, "add_special_tokens": special}
+        return _post(self._client, "/tokenize", body, _Tokens).tokens
+
+
+class _Usage:
+    """`usage.prompt_tokens` of a request for one token.
+
+    A word is put before each text and its tokens are taken off again, so that the very prompt is not in
+    the server's prefix cache when it is measured.
+    """
+
+    name = "usage of one-token requests"
+    _SALT = "Count this. "
+    _SAMPLE = "Hello there"
+
+    def __init__(self, client: httpx2.Client, model: str) -> None:
+        self._client = client
+        self._model = {"model": model} if model else {}
+        self._salt_tokens: dict[str, int] = {}
+
+    def count_chat(self, text: str) -> int:
+        return self._count(CHAT, text)
+
+    def count_text(self, text: str) -> int:
+        return self._count(COMPLETIONS, text)
+
+    def tokenize(self, text: str) -> list[int]:
+        raise MachineError(
+            "The server gives no token ids: it has no /tokenize.", "Use text: words, or a server that has it."
+        )
+
+    def _count(self, path: str, text: str) -> int:
+        if path not in self._salt_tokens:
+            self._salt_tokens[path] = self._ask(path, self._SALT + self._SAMPLE) - self._ask(path, self._SAMPLE)
+        return self._ask(path, self._SALT + text) - self._salt_tokens[path]
+
+    def _ask(self, path: str, text: str) -> int:
+        asked = {"messages": _messages(text)} if path == CHAT else {"prompt": text}
+        body = {**self._model, **asked, "max_tokens": 1, "temperature": 0}
+        return _post(self._client, path, body, _Answer).usage.prompt_tokens

@@ -1,0 +1,86 @@
+"""`tune`: from a recipe to a faster one, in the order of DESIGN's loop. Each step states its decisions in the journal."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from servesmith.engine.base import Facts
+from servesmith.recipe.levers import Place
+from servesmith.recipe.model import Case, Lever, Recipe
+from servesmith.stats.verdict import Verdict
+from servesmith.measure.records import Metric
+from servesmith.store.events import RunClosed
+from servesmith.trial import read_facts
+from servesmith.tune.ablate import Ablation
+from servesmith.tune.blocks import Arena
+from servesmith.tune.confirm import Confirmer, Stack
+from servesmith.tune.findings import findings
+from servesmith.tune.gating import Gatekeeper
+from servesmith.tune.noise import measure_noise
+from servesmith.tune.propose import propose
+from servesmith.tune.prove import prove
+from servesmith.tune.refine import Refiner
+from servesmith.tune.run import Run
+from servesmith.tune.screen import Screen
+
+
+class Tuned(msgspec.Struct, frozen=True):
+    """What tuning came to."""
+
+    recipe: Recipe
+    levers: tuple[str, ...]
+    proof: Verdict | None
+
+
+def tune(run: Run, case: Case, levers: Sequence[Lever], place: Place) -> Tuned:
+    """The loop: noise, baseline, propose, screen, confirm with gate, refine, ablate, prove."""
+    arena, gate, stack = Arena(run, case), Gatekeeper(run, case), Stack(case.recipe)
+    confirmer = Confirmer(run, case, arena, gate)
+    run.watch.stage("noise: the baseline against itself", 2 * run.settings.noise_blocks)
+    noise = measure_noise(run, arena, case.recipe)
+    for _ in range(run.settings.rounds):
+        if not _round(run, case, levers, place, Search(stack, confirmer, noise.sd)):
+            break
+    run.watch.stage("refine: numbers around the incumbent", run.settings.refine_trials)
+    Refiner(run, case, confirmer).refine(stack)
+    run.watch.stage("ablate: leave one out", 2 * len(stack.levers) * run.settings.looks[0])
+    Ablation(run, case, arena).prune(stack)
+    run.watch.stage("prove: fresh starts, their number fixed beforehand", 2 * run.settings.proof_blocks)
+    proof = prove(run, case, arena, gate, stack)
+    return _closed(run, stack, proof)
+
+
+class Search(msgspec.Struct, frozen=True):
+    """What one round of the search works on."""
+
+    stack: Stack
+    confirmer: Confirmer
+    noise_sd: float
+
+
+def _round(run: Run, case: Case, levers: Sequence[Lever], place: Place, search: Search) -> bool:
+    """Propose, screen and confirm on the stack as it is. True if it grew, so that early losers deserve a second look."""
+    stack, before = search.stack, len(search.stack.levers)
+    tried = {lever.name for lever in stack.levers} | search.confirmer.decided
+    open_levers = [lever for lever in levers if lever.name not in tried]
+    candidates = propose(run, stack.recipe, open_levers, place, findings(case, *_baseline(run)))
+    if not candidates:
+        return False
+    run.watch.stage("screen: short trials that rank", (len(candidates) + 1) * run.settings.screen_rounds)
+    ranked = Screen(run, case, search.noise_sd).rank(stack.recipe, candidates)
+    run.watch.stage("confirm: paired blocks", 2 * len(ranked) * run.settings.looks[0])
+    search.confirmer.confirm(stack, ranked)
+    return len(stack.levers) > before
+
+
+def _baseline(run: Run) -> tuple[Facts, dict[str, Metric]]:
+    (first,) = run.results(["noise/block-1/A"])
+    return read_facts(run.folder / first.folder), first.metrics
+
+
+def _closed(run: Run, stack: Stack, proof: Verdict | None) -> Tuned:
+    final = stack.recipe
+    names = tuple(lever.name for lever in stack.levers)
+    because = proof.because if proof else "No lever was shown to pay."
+    run.record(RunClosed(ending="done", because=because, levers=names, recipe_hash=final.digest()))
+    return Tuned(final, names, proof)

@@ -1,0 +1,122 @@
+"""Opening a run's folder: what was given, as it was resolved, and the journal's first event."""
+
+import platform
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from servesmith import __version__
+from servesmith.errors import InputError, Problem
+from servesmith.recipe.files import dump_case, read_case
+from servesmith.recipe.levers import dump_levers, read_levers
+from servesmith.recipe.model import Case, Lever
+from servesmith.store.events import RunOpened
+from servesmith.store.hashing import file_digest
+from servesmith.store.journal import Journal
+from servesmith.store.watch import Watcher
+from servesmith.tune.executor import executor_for
+from servesmith.tune.run import Clock, Run
+from servesmith.tune.settings import Settings, settings_from
+
+JOURNAL = "journal.jsonl"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new run is to be: every input, resolved."""
+
+    verb: str
+    case: Case
+    settings: Settings
+    levers: tuple[Lever, ...] = ()
+    rival: Case | None = None
+    """The other recipe of compare and gate."""
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A run with the inputs that its folder holds."""
+
+    run: Run
+    plan: Plan
+
+
+def open_run(plan: Plan, runs: Path, watch: Watcher, clock: Clock) -> Opened:
+    """A new folder runs/<time>-<name> with the inputs as resolved. Raises MachineError if it cannot be written."""
+    folder = _new_folder(runs, clock(), plan.case.recipe.name)
+    inputs = {"recipe.yaml": dump_case(plan.case), "levers.yaml": dump_levers(plan.levers)}
+    if plan.rival is not None:
+        inputs["rival.yaml"] = dump_case(plan.rival)
+    for name, text in inputs.items():
+        (folder / name).write_text(text)
+    journal = Journal.create(folder)
+    journal.append(
+        RunOpened(
+            verb=plan.verb,
+            name=folder.name,
+            servesmith=__version__,
+            case_hash=plan.case.digest(),
+            seed=plan.settings.seed,
+            at=clock(),
+            settings=plan.settings.as_values(),
+            files={name: file_digest(folder / name) for name in inputs},
+            machine=machine(),
+        )
+    )
+    return Opened(Run(journal, executor_for(plan.case), watch, plan.settings, clock), plan)
+
+
+def resume_run(folder: Path, watch: Watcher, clock: Clock) -> Opened:
+    """The run of this folder, ready to go on where it stopped. Its own settings hold, not today's defaults."""
+    if not (folder / JOURNAL).exists():
+        raise InputError(
+            Problem("there is no run here.", "`servesmith runs` lists the runs there are.", file=str(folder))
+        )
+    journal = Journal.resume(folder)
+    plan = plan_of(folder, journal.opened)
+    return Opened(Run(journal, executor_for(plan.case), watch, plan.settings, clock), plan)
+
+
+def plan_of(folder: Path, opened: RunOpened) -> Plan:
+    """The plan that a folder's files hold, for resuming and for reading."""
+    rival = folder / "rival.yaml"
+    return Plan(
+        verb=opened.verb,
+        case=read_case(folder / "recipe.yaml"),
+        settings=settings_from(opened.settings),
+        levers=read_levers(folder / "levers.yaml"),
+        rival=read_case(rival) if rival.exists() else None,
+    )
+
+
+def machine() -> dict[str, str]:
+    """What this machine is, as far as it says without special rights."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": str(psutil.cpu_count() or 0),
+        "memory_gib": f"{psutil.virtual_memory().total / 2**30:.1f}",
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+
+
+def _cpu_model() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists() and (found := re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE)):
+        return found.group(1)
+    return platform.processor() or platform.machine()
+
+
+def _new_folder(runs: Path, at: str, name: str) -> Path:
+    stem = re.sub(r"[^0-9T]", "", at[:19]).replace("T", "-") + f"-{name}"
+    for number in range(1, 1000):
+        folder = runs / (stem if number == 1 else f"{stem}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise InputError(Problem("a thousand runs of this second exist.", "Wait a second.", file=str(runs)))
+
+

@@ -1,0 +1,65 @@
+"""`--dry-run`: the exact commands and what would be measured, before anything is."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from servesmith.engine.registry import adapter
+from servesmith.recipe.command import shell_line
+from servesmith.recipe.levers import Place, applies, apply
+from servesmith.recipe.model import Lever, Recipe
+from servesmith.recipe.secrets import mask
+from servesmith.tune.open import Plan
+
+ANY_PORT = 0
+"""Stands for the free port that is drawn at each start."""
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """One lever: would it be tried, and with which command."""
+
+    lever: str
+    risk: str
+    bound: float
+    tried: bool
+    because: str
+    command: str
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """What a run would do."""
+
+    verb: str
+    commands: dict[str, str]
+    candidates: tuple[Candidate, ...]
+    trial_seconds: float
+    """Warm-up and window of one trial; starting comes on top."""
+    settings: dict[str, float | int | str | bool]
+
+
+def preview(plan: Plan, place: Place | None = None) -> Preview:
+    """Commands of the recipes and of every lever that would be tried. Starts nothing."""
+    recipes = {plan.case.recipe.name: plan.case.recipe}
+    if plan.rival is not None:
+        recipes[f"{plan.rival.recipe.name} (B)"] = plan.rival.recipe
+    return Preview(
+        verb=plan.verb,
+        commands={name: _command(recipe) for name, recipe in recipes.items()},
+        candidates=_candidates(plan.case.recipe, plan.levers, place) if place else (),
+        trial_seconds=plan.case.load.warmup_s + plan.case.load.window_s,
+        settings=plan.settings.as_values(),
+    )
+
+
+def _candidates(recipe: Recipe, levers: Sequence[Lever], place: Place) -> tuple[Candidate, ...]:
+    rows: list[Candidate] = []
+    for lever in levers:
+        reason = applies(lever, recipe, place)
+        command = "" if reason else _command(apply(recipe, lever))
+        rows.append(Candidate(lever.name, lever.risk, lever.bound, not reason, reason or lever.why, command))
+    return tuple(rows)
+
+
+def _command(recipe: Recipe) -> str:
+    command = adapter(recipe.engine).command(recipe, ANY_PORT)
+    return shell_line(command.argv, mask(command.env))

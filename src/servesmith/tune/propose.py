@@ -1,0 +1,47 @@
+"""Which levers are worth a trial: those that apply here, findings first, then by the bound on their gain."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from servesmith.recipe.levers import Place, applies, apply
+from servesmith.recipe.model import Lever, Recipe
+from servesmith.store.events import Found, Proposed
+from servesmith.tune.findings import Finding
+from servesmith.tune.run import Run
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """Levers in the order in which they should be tried."""
+
+    levers: tuple[Lever, ...]
+    refused: dict[str, str]
+
+
+def propose(
+    run: Run, recipe: Recipe, levers: Sequence[Lever], place: Place, found: Sequence[Finding]
+) -> tuple[Lever, ...]:
+    """State findings and proposal; give the levers to try. Bounds are assumed here, so none is refused for its bound."""
+    pointed = {flag for finding in found for flag in finding.flags}
+    refused: dict[str, str] = {}
+    fit: list[Lever] = []
+    for lever in levers:
+        reason = applies(lever, recipe, place) or _no_change(lever, recipe)
+        if reason:
+            refused[lever.name] = reason
+        else:
+            fit.append(lever)
+    fit.sort(key=lambda lever: (not _speaks_for(lever, pointed), -lever.bound, lever.name))
+    for finding in found:
+        named = tuple(lever.name for lever in fit if _speaks_for(lever, set(finding.flags)))
+        run.record(Found(finding=finding.text, levers=named))
+    run.record(Proposed(levers=tuple(lever.name for lever in fit), refused=refused))
+    return tuple(fit)
+
+
+def _no_change(lever: Lever, recipe: Recipe) -> str:
+    return "the recipe has it already" if apply(recipe, lever).digest() == recipe.digest() else ""
+
+
+def _speaks_for(lever: Lever, flags: set[str]) -> bool:
+    return any(path.removeprefix("flags.").strip('"') in flags for path in lever.set)

@@ -1,0 +1,108 @@
+"""One run: trials remembered by key, decisions remembered in order. Resuming is running again.
+
+The loop above is ordinary straight code. It asks for trials by key and states its decisions; what the journal
+already holds is given back instead of measured again, and a decision that is stated again must be the one that
+was recorded. So a run that was killed anywhere goes on with nothing lost but the trial that was under way, and
+no decision can silently change.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from servesmith.errors import EvidenceError
+from servesmith.store.events import Event, Resumed, RunOpened, TrialEnded, TrialResult, TrialStarted
+from servesmith.store.journal import Journal
+from servesmith.store.watch import Watcher
+from servesmith.trial import Order
+from servesmith.tune.settings import Settings
+
+Clock = Callable[[], str]
+"""Wall clock as ISO 8601 text, for people."""
+
+_BOOKKEEPING = (RunOpened, TrialStarted, TrialEnded, Resumed)
+
+
+class Executor(Protocol):
+    """Whoever can run a trial: this host, a virtual engine, a cluster."""
+
+    def run(self, order: Order, folder: Path, watch: Watcher) -> TrialResult:
+        """Run it to its end; a failure is a result, not an exception."""
+        ...
+
+
+class Run:
+    """A journal with an executor: the only way in which the loop touches the world."""
+
+    def __init__(self, journal: Journal, executor: Executor, watch: Watcher, settings: Settings, clock: Clock) -> None:
+        self.journal = journal
+        self.folder = journal.folder
+        self.settings = settings
+        self.watch = watch
+        self._executor = executor
+        self._clock = clock
+        self._trials = {event.result.key: event.result for event in journal.events if isinstance(event, TrialEnded)}
+        self._decided = [event for event in journal.events if not isinstance(event, _BOOKKEEPING)]
+        self._stated = 0
+        self._used: dict[str, TrialResult] = {}
+        if len(journal.events) > 1:
+            journal.append(Resumed(at=clock()))
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds of trials that the loop has used so far; the same on replay, so budget decisions are too."""
+        return sum(result.seconds for result in self._used.values())
+
+    def left_s(self) -> float:
+        """Seconds of budget left; infinite without a budget."""
+        return self.settings.budget_s - self.spent_s if self.settings.budget_s else float("inf")
+
+    def trial(self, order: Order) -> TrialResult:
+        """The result of this trial: from the journal if it is there, else measured now and recorded."""
+        result = self._trials.get(order.key)
+        if result is None:
+            result = self._measure(order)
+        elif result.recipe_hash != order.recipe.digest():
+            raise EvidenceError(
+                str(self.journal.path),
+                f"trial {order.key} was recorded for recipe {result.recipe_hash}, now asked for {order.recipe.digest()}.",
+                "The recipe or the levers were changed since; start a new run.",
+            )
+        self._used[order.key] = result
+        return result
+
+    def _measure(self, order: Order) -> TrialResult:
+        self.watch.trial_started(order.key)
+        self.journal.append(TrialStarted(key=order.key, at=self._clock()))
+        result = self._executor.run(order, self.folder, self.watch)
+        self.record_trial(result)
+        return result
+
+    def record_trial(self, result: TrialResult) -> None:
+        """Put a finished trial into the journal."""
+        event = TrialEnded(result=result)
+        self.journal.append(event)
+        self._trials[result.key] = result
+        self.watch.event(event)
+
+    def record(self, event: Event) -> None:
+        """State a decision. On replay it must equal what was recorded."""
+        if self._stated < len(self._decided):
+            before = self._decided[self._stated]
+            if msgspec.json.encode(before) != msgspec.json.encode(event):
+                raise EvidenceError(
+                    str(self.journal.path),
+                    f"replaying gives {event!r} where the journal says {before!r}.",
+                    "The run was made by another version or its files were changed; start a new run.",
+                )
+        else:
+            self.journal.append(event)
+            self._decided.append(event)
+        self._stated += 1
+        self.watch.event(event)
+
+    def results(self, keys: Iterable[str]) -> list[TrialResult]:
+        """Recorded results, in the order of the keys."""
+        return [self._trials[key] for key in keys]

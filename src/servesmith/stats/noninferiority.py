@@ -88,6 +88,11 @@ def judge_gate(task: str, a: Sequence[bool], b: Sequence[bool], gate: Gate) -> I
     )
 
 
+def near_chance(accuracy: float, chance: float, margin: float) -> bool:
+    """True if a baseline this accurate has too little to lose for a loss to show."""
+    return accuracy - chance < MARGINS_ABOVE_CHANCE * margin - _EQUAL
+
+
 def assay_sensitive(a: Sequence[bool], margin: float, alpha: float, aa_discordance: float = 0.0) -> bool:
     """True if these items can tell: an identical B would pass, and a B with a planted harm of one margin would not.
 
@@ -191,7 +196,7 @@ def _count(task: str, a: Sequence[bool], b: Sequence[bool]) -> _Counts:
 def _powerless(a: Sequence[bool], gate: Gate) -> str:
     """Why these items cannot tell; empty if they can."""
     accuracy = sum(a) / len(a)
-    if accuracy - gate.chance < MARGINS_ABOVE_CHANCE * gate.margin:
+    if near_chance(accuracy, gate.chance, gate.margin):
         return (
             f"The baseline's accuracy {accuracy:.1%} is within {MARGINS_ABOVE_CHANCE:.0f} margins of {gate.margin:.1%} "
             f"of chance ({gate.chance:.1%}): it has too little to lose for a loss to show."

@@ -1,0 +1,123 @@
+"""The one result of a run, in one sentence that needs no knowledge of serving."""
+
+from servesmith.report.nouns import Comparison, Headline
+from servesmith.report.words import amount, count, gain, metric_name, percent
+from servesmith.stats.sample import median
+from servesmith.store.events import Decided, Gated, NoiseMeasured, TrialResult
+from servesmith.store.replay import Replay, reading
+
+COMPARING = ("tune", "demo", "compare", "ablate")
+"""Verbs whose result comes from blocks."""
+
+
+def headline(run: Replay, comparison: Comparison | None, gate: Gated | None, noise: NoiseMeasured | None) -> Headline:
+    """What the run found. `comparison` is the one that decides, `gate` the one of its B side."""
+    if comparison is not None:
+        return _of_blocks(comparison, gate)
+    if gate is not None and run.opened.verb == "gate":
+        return Headline(says="none", sentence=_gate_sentence(gate))
+    if run.opened.verb in COMPARING or run.closed is None:
+        return _without_blocks(run, noise)
+    return _of_trials(run)
+
+
+def primary_metric(run: Replay) -> str:
+    """The metric that was declared beforehand: in the settings, else in a verdict, else the field's usual one."""
+    verdicts = (event.verdict.metric for event in run.events if isinstance(event, NoiseMeasured | Decided))
+    return str(run.opened.settings.get("metric") or next(verdicts, "output_tokens_per_s"))
+
+
+def _of_blocks(comparison: Comparison, gate: Gated | None) -> Headline:
+    verdict, points = comparison.verdict, comparison.points
+    return Headline(
+        says=verdict.says,
+        sentence=_effect_sentence(comparison) + _quality_clause(gate),
+        metric=verdict.metric,
+        unit=comparison.unit,
+        better=comparison.better,
+        baseline=median([point.a for point in points]) if points else None,
+        final=median([point.b for point in points]) if points else None,
+        uplift=verdict.effect,
+        blocks=verdict.blocks,
+        detectable=verdict.detectable,
+    )
+
+
+def _effect_sentence(comparison: Comparison) -> str:
+    """Who does what to which metric, how surely; the closing stop is left to the quality clause."""
+    verdict = comparison.verdict
+    subject, other = ("B", "A") if comparison.stage == "compare" else ("the tuned recipe", "the baseline")
+    name = metric_name(verdict.metric)
+    if verdict.effect is None:
+        return f"{_capital(subject)} and {other} were not compared often enough to say anything about {name}"
+    size, span = gain(verdict.effect, comparison.better)
+    basis = (
+        f"({verdict.effect.confidence:.0%} interval {span}, {count(verdict.blocks, 'pair')} of fresh server starts)"
+    )
+    if verdict.says in ("better", "worse"):
+        return f"{_capital(subject)} gives {size} {name} than {other} {basis}"
+    if verdict.says == "same":
+        return f"{_capital(subject)} is no better than {other}: it gave {size} {name} {basis}"
+    return f"No difference was shown between {subject} and {other}: it gave {size} {name} {basis}"
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _quality_clause(gate: Gated | None) -> str:
+    if gate is None:
+        return ". Whether the answers are as good was not tested."
+    if gate.passed:
+        return ", and the answers are as good (quality gate passed)."
+    return f". Do not use it: the quality gate did not pass ({gate.because.rstrip('.')})."
+
+
+def _gate_sentence(gate: Gated) -> str:
+    if gate.passed:
+        return "The answers are as good: the quality gate passed."
+    return f"The answers were not shown to be as good: {gate.because.rstrip('.')}."
+
+
+def _without_blocks(run: Replay, noise: NoiseMeasured | None) -> Headline:
+    """A run that was to compare but proved nothing: closed without a lever worth proving, or not closed."""
+    smallest = noise.detectable[max(noise.detectable, key=int)] if noise and noise.detectable else 0.0
+    if run.closed is None:
+        so_far = count(len(run.results), "trial")
+        sentence = f"This run is not finished: {so_far} so far, and no result yet."
+    elif run.closed.ending == "failed":
+        sentence = f"The run failed: {run.closed.because.rstrip('.')}."
+    elif run.closed.ending == "interrupted":
+        sentence = "The run was interrupted before it had a result. It can be resumed."
+    elif smallest:
+        shown = percent(1 + smallest).lstrip("+")
+        sentence = f"Nothing was shown to beat the baseline. A gain of {shown} or more would most likely have been seen."
+    else:
+        sentence = "Nothing was shown to beat the baseline."
+    return Headline(says="none", sentence=sentence, metric=primary_metric(run), detectable=smallest)
+
+
+def _of_trials(run: Replay) -> Headline:
+    """A bench: one recipe, measured, nothing compared."""
+    metric, results = primary_metric(run), list(run.results.values())
+    readings = [found for result in results if result.ending == "ok" and (found := reading(result, metric))]
+    if not readings:
+        sentence = _failed_sentence(results[-1], metric) if results else "No trial has ended."
+        return Headline(says="none", sentence=sentence, metric=metric)
+    value = median([found.value for found in readings])
+    basis = "one trial" if len(readings) == 1 else f"median of {len(readings)} trials"
+    return Headline(
+        says="none",
+        sentence=f"{run.opened.name}: {amount(value)} {metric_name(metric)} ({basis}; nothing was compared).",
+        metric=metric,
+        unit=readings[0].unit,
+        better=readings[0].better,
+        final=value,
+    )
+
+
+def _failed_sentence(result: TrialResult, metric: str) -> str:
+    if result.ending == "ok":
+        return f"The trial ended well but has no {metric_name(metric)}."
+    line = f" The log says: {result.log_line.strip()}" if result.log_line.strip() else ""
+    return f"The trial {'failed' if result.ending == 'failed' else 'was cut off'}: {result.failure or 'no reason'}.{line}"

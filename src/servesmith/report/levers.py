@@ -1,0 +1,81 @@
+"""What became of every lever, and what the kept ones are worth. Pure."""
+
+from servesmith.report.nouns import Comparison, LeverRow, LeverStatus, Worth
+from servesmith.store.events import Decided, Discarded, Event, Gated, Kept, Proposed, Screened
+from servesmith.store.replay import Replay
+
+_ORDER: tuple[LeverStatus, ...] = ("kept", "undecided", "open", "discarded", "refused")
+
+
+def lever_rows(run: Replay, comparisons: tuple[Comparison, ...]) -> tuple[LeverRow, ...]:
+    """One row a lever: the kept ones first, then the rest in the order in which the journal first named them."""
+    fates: dict[str, tuple[LeverStatus, str, str]] = {}
+    scores: dict[str, float] = {}
+    for event in run.events:
+        scores |= event.scores if isinstance(event, Screened) else {}
+        fates |= _fates(event, fates)
+    confirmed = {c.subject: c.verdict for c in comparisons if c.stage == "confirm"}
+    rows = [
+        LeverRow(
+            name=name,
+            status=status,
+            stage=stage,
+            because=because,
+            screened=scores.get(name),
+            effect=confirmed[name].effect if name in confirmed else None,
+            blocks=confirmed[name].blocks if name in confirmed else 0,
+        )
+        for name, (status, stage, because) in fates.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: _ORDER.index(row.status)))
+
+
+def ablation(comparisons: tuple[Comparison, ...], levers: tuple[LeverRow, ...]) -> tuple[Worth, ...]:
+    """What each kept lever is worth inside the final recipe.
+
+    An ablation's block has the recipe without the lever as A and with it as B, so its effect is the lever's worth.
+    With one kept lever the proof compared just that, so its blocks serve.
+    """
+    kept = [row.name for row in levers if row.status in ("kept", "undecided")]
+    found = {c.subject: c for c in comparisons if c.stage == "ablate"}
+    proof = next((c for c in reversed(comparisons) if c.stage == "prove"), None)
+    if len(kept) == 1 and proof:
+        found = {kept[0]: proof}
+    return tuple(
+        Worth(
+            lever=name,
+            says=found[name].verdict.says,
+            effect=found[name].verdict.effect,
+            blocks=found[name].verdict.blocks,
+            source="prove" if found[name].stage == "prove" else "ablate",
+        )
+        for name in kept
+        if name in found
+    )
+
+
+def _fates(event: Event, so_far: dict[str, tuple[LeverStatus, str, str]]) -> dict[str, tuple[LeverStatus, str, str]]:
+    """What this event makes of which levers; a later event overrules an earlier one."""
+    match event:
+        case Proposed():
+            new: dict[str, tuple[LeverStatus, str, str]] = {
+                name: ("open", "propose", "proposed, not yet tried") for name in event.levers if name not in so_far
+            }
+            return new | {name: ("refused", "propose", why) for name, why in event.refused.items()}
+        case Screened():
+            passed = {name: _open("screen", "passed the screening") for name in event.kept}
+            return passed | {name: ("discarded", "screen", why) for name, why in event.dropped.items()}
+        case Decided(stage="confirm"):
+            return {event.subject: _open("confirm", event.verdict.because)}
+        case Gated() if event.subject in so_far:
+            return {event.subject: _open("gate", event.because)}
+        case Kept():
+            return {event.lever: ("undecided" if event.undecided else "kept", "keep", event.because)}
+        case Discarded():
+            return {event.lever: ("discarded", event.stage, event.because)}
+        case _:
+            return {}
+
+
+def _open(stage: str, because: str) -> tuple[LeverStatus, str, str]:
+    return ("open", stage, because)

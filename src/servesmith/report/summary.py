@@ -1,0 +1,192 @@
+"""Journal to `Summary`. Pure: equal events give an equal summary, so it can be deleted and made again."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from servesmith.measure.records import Metric
+from servesmith.report.headline import headline, primary_metric
+from servesmith.report.levers import ablation, lever_rows
+from servesmith.report.nouns import Change, Comparison, Point, Summary, TimeSpent, TrialRow
+from servesmith.report.words import metric_rank
+from servesmith.stats.rules import Rules
+from servesmith.stats.sample import log_ratios, median
+from servesmith.stats.sequential import judge_fixed
+from servesmith.stats.verdict import Estimate
+from servesmith.store.events import Decided, Event, Found, Gated, NoiseMeasured, Noted, TrialEnded, TrialResult
+from servesmith.store.decide import pairs_of
+from servesmith.store.replay import START_TIME, Replay, reading, replay
+
+
+def summarise(events: Sequence[Event]) -> Summary:
+    """All that is told about a run. Raises EvidenceError if the journal contradicts itself."""
+    run = replay(events)
+    opened, closed = run.opened, run.closed
+    comparisons = tuple(_comparison(run, decided) for decided in _last_decisions(run.events))
+    deciding = next((c for stage in ("prove", "compare") for c in reversed(comparisons) if c.stage == stage), None)
+    gates = tuple(event for event in run.events if isinstance(event, Gated))
+    noise = next((event for event in reversed(run.events) if isinstance(event, NoiseMeasured)), None)
+    levers = lever_rows(run, comparisons)
+    return Summary(
+        verb=opened.verb,
+        name=opened.name,
+        servesmith=opened.servesmith,
+        began=opened.at,
+        seed=opened.seed,
+        case_hash=opened.case_hash,
+        recipe_hash=closed.recipe_hash if closed else "",
+        levers_kept=tuple(row.name for row in levers if row.status in ("kept", "undecided")),
+        ending=closed.ending if closed else "unfinished",
+        because=closed.because if closed else "",
+        headline=headline(run, deciding, _gate_of(run, deciding, gates), noise),
+        noise=noise,
+        findings=tuple(event for event in run.events if isinstance(event, Found)),
+        levers=levers,
+        comparisons=comparisons,
+        ablation=ablation(comparisons, levers),
+        changes=_changes(run, deciding) if deciding else (),
+        metrics={} if deciding else _last_metrics(run),
+        gates=gates,
+        trials=tuple(_trial_row(run, event.result) for event in run.events if isinstance(event, TrialEnded)),
+        notes=tuple(event.note for event in run.events if isinstance(event, Noted)),
+        doubts=_doubts(run, deciding) if deciding else (),
+        time=_time_spent(run),
+        settings=opened.settings,
+        machine=opened.machine,
+        files=opened.files,
+    )
+
+
+def encode(summary: Summary) -> bytes:
+    """The bytes of `summary.json`: indented, ending in a line feed, equal for equal summaries."""
+    return msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"
+
+
+def _last_decisions(events: Sequence[Event]) -> list[Decided]:
+    """Decisions without those that a later one of the same stage and subject continued with more blocks."""
+    decisions = [event for event in events if isinstance(event, Decided)]
+    return [
+        decided
+        for place, decided in enumerate(decisions)
+        if not any(
+            (later.stage, later.subject) == (decided.stage, decided.subject)
+            and later.trials[: len(decided.trials)] == decided.trials
+            for later in decisions[place + 1 :]
+        )
+    ]
+
+
+def _comparison(run: Replay, decided: Decided) -> Comparison:
+    pairs = _readings(run, decided.trials, decided.verdict.metric)
+    first = pairs[0][0] if pairs else Metric(0.0, "", "higher")
+    a, b = ([pair[side].value for pair in pairs] for side in (0, 1))
+    return Comparison(
+        stage=decided.stage,
+        subject=decided.subject,
+        unit=first.unit,
+        better=first.better,
+        verdict=decided.verdict,
+        points=tuple(
+            Point(number, *values)
+            for number, values in enumerate(zip(a, b, log_ratios(a, b, first.better), strict=True), start=1)
+        ),
+        trials=decided.trials,
+        secondary=decided.secondary,
+    )
+
+
+def _readings(run: Replay, trials: Sequence[str], metric: str) -> list[tuple[Metric, Metric]]:
+    """A and B of every block in which both have this metric."""
+    found = [(reading(a, metric), reading(b, metric)) for a, b in pairs_of(trials, run.results)]
+    return [(a, b) for a, b in found if a is not None and b is not None]
+
+
+def _gate_of(run: Replay, deciding: Comparison | None, gates: tuple[Gated, ...]) -> Gated | None:
+    """The last gate on what the deciding blocks call B; of a run that only gates, its last gate."""
+    if deciding is None or not deciding.trials:
+        return gates[-1] if gates else None
+    final = run.results[deciding.trials[1]].recipe_hash
+    return next((gate for gate in reversed(gates) if gate.recipe_hash == final), None)
+
+
+def _changes(run: Replay, deciding: Comparison) -> tuple[Change, ...]:
+    pairs = pairs_of(deciding.trials, run.results)
+    keys = {START_TIME, *(key for pair in pairs for result in pair for key in result.metrics)}
+    changes = (_change(run, deciding, key) for key in sorted(keys, key=metric_rank))
+    return tuple(change for change in changes if change is not None)
+
+
+def _change(run: Replay, deciding: Comparison, key: str) -> Change | None:
+    pairs = _readings(run, deciding.trials, key)
+    if not pairs:
+        return None
+    a, b = ([pair[side].value for pair in pairs] for side in (0, 1))
+    effect = _plain_ratio(a, b, key)
+    return Change(
+        metric=key,
+        unit=pairs[0][0].unit,
+        better=pairs[0][0].better,
+        baseline=median(a),
+        final=median(b),
+        effect=effect,
+        reads=_reads(effect, pairs[0][0].better),
+        blocks=len(pairs),
+    )
+
+
+def _plain_ratio(a: Sequence[float], b: Sequence[float], metric: str) -> Estimate | None:
+    """B / A over blocks, not turned round for metrics where lower is better; None if a value has no logarithm."""
+    if min(*a, *b) <= 0:
+        return None
+    return judge_fixed(log_ratios(a, b, "higher"), metric, Rules()).effect
+
+
+def _reads(effect: Estimate | None, better: Literal["higher", "lower"]) -> Literal["better", "worse", "unclear"]:
+    if effect is None or effect.low <= 1 <= effect.high:
+        return "unclear"
+    return "better" if (effect.low > 1) == (better == "higher") else "worse"
+
+
+def _last_metrics(run: Replay) -> dict[str, Metric]:
+    good = [result for result in run.results.values() if result.ending == "ok"]
+    if not good:
+        return {}
+    start = reading(good[-1], START_TIME)
+    return good[-1].metrics | ({START_TIME: start} if start else {})
+
+
+def _trial_row(run: Replay, result: TrialResult) -> TrialRow:
+    arm = result.key.rpartition("/")[2]
+    return TrialRow(
+        key=result.key,
+        folder=result.folder,
+        arm="A" if arm == "A" else "B" if arm == "B" else "",
+        ending=result.ending,
+        reason=result.failure,
+        log_line=result.log_line,
+        recipe_hash=result.recipe_hash,
+        began=result.began,
+        seconds=result.seconds,
+        ready_seconds=result.ready_seconds,
+        value=reading(result, primary_metric(run)),
+    )
+
+
+def _doubts(run: Replay, deciding: Comparison) -> tuple[str, ...]:
+    """Doubts on the verdict, then on its metric in the trials it stands on, each once with how many have it."""
+    readings = [metric for pair in _readings(run, deciding.trials, deciding.verdict.metric) for metric in pair]
+    seen = Counter(doubt for metric in readings for doubt in metric.doubts)
+    of_trials = (f"{doubt} ({number} of {len(readings)} trials)" for doubt, number in seen.items())
+    return (*deciding.verdict.doubts, *of_trials)
+
+
+def _time_spent(run: Replay) -> TimeSpent:
+    stages: dict[str, float] = {}
+    for event in run.events:
+        if isinstance(event, TrialEnded):
+            stage = event.result.key.partition("/")[0]
+            stages[stage] = stages.get(stage, 0.0) + event.result.seconds
+    ended = sum(isinstance(event, TrialEnded) for event in run.events)
+    return TimeSpent(trials=ended, seconds=sum(stages.values()), stages=stages)

@@ -1,0 +1,198 @@
+"""A summary as tables: plain rows of text, for the terminal, the page, Markdown and CSV alike. Prints nothing."""
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from servesmith.measure.records import Metric
+from servesmith.report.nouns import Comparison, Summary
+from servesmith.report.words import (
+    amount, count, interval, is_main, log_percent, metric_name, metric_rank, percent, span,
+)  # fmt: skip
+from servesmith.store.events import Gated, NoiseMeasured
+
+Tone = Literal["", "good", "bad", "muted"]
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A head, and how its cells stand."""
+
+    head: str
+    align: Literal["left", "right"] = "left"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One cell a column, and how the row should strike the eye."""
+
+    cells: tuple[str, ...]
+    tone: Tone = ""
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A title, columns and rows."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+
+def lever_table(summary: Summary) -> Table:
+    """What became of every lever, and why."""
+    tones: dict[str, Tone] = {"kept": "good", "discarded": "", "refused": "muted", "undecided": "", "open": "muted"}
+    return Table(
+        "Levers",
+        _columns("lever", "status", "at", "effect>", "blocks>", "why"),
+        tuple(
+            Row(
+                (row.name, row.status, row.stage, interval(row.effect), str(row.blocks or "-"), row.because),
+                tones[row.status],
+            )
+            for row in summary.levers
+        ),
+    )
+
+
+def change_table(summary: Summary, *, main: bool = True) -> Table:
+    """Every metric, baseline against final. `main`: those of the first table, else the rest."""
+    tones: dict[str, Tone] = {"better": "good", "worse": "bad", "unclear": "muted"}
+    rows = [
+        Row(
+            (
+                metric_name(change.metric),
+                amount(change.baseline, change.unit),
+                amount(change.final, change.unit),
+                interval(change.effect),
+                "no clear change" if change.reads == "unclear" else change.reads,
+            ),
+            tones[change.reads],
+        )
+        for change in summary.changes
+        if is_main(change.metric) == main
+    ]
+    a, b = arm_names(summary)
+    return Table("What changed", _columns("metric", f"{a}>", f"{b}>", "change (95 % interval)>", "reads"), tuple(rows))
+
+
+def block_table(comparison: Comparison) -> Table:
+    """Both values of every block and the effect, positive is better."""
+    rows = [
+        Row((str(p.block), amount(p.a, comparison.unit), amount(p.b, comparison.unit), log_percent(p.log_ratio)))
+        for p in comparison.points
+    ]
+    title = f"{comparison.stage}: {comparison.subject}"
+    return Table(title, _columns("block>", "A>", "B>", "effect>"), tuple(rows))
+
+
+def worth_table(summary: Summary) -> Table:
+    """What each kept lever is worth inside the final recipe."""
+    rows = [
+        Row((worth.lever, interval(worth.effect), worth.says, str(worth.blocks)), "good" if worth.says == "better" else "")
+        for worth in summary.ablation
+    ]
+    return Table("Worth of each kept lever", _columns("lever", "worth>", "says", "blocks>"), tuple(rows))
+
+
+def gate_table(gated: Gated) -> Table:
+    """Every task of a quality gate."""
+    tones: dict[str, Tone] = {"pass": "good", "fail": "bad", "powerless": "muted", "undecided": ""}
+    rows = [
+        Row(
+            (
+                task.task,
+                str(task.items),
+                f"{task.a_right / task.items:.1%}" if task.items else "-",
+                f"{task.b_right / task.items:.1%}" if task.items else "-",
+                f"{100 * task.difference:+.1f}",
+                f"{100 * task.low:+.1f}",
+                f"{-100 * task.margin:.1f}",
+                f"{task.power:.0%}",
+                task.says,
+            ),
+            tones[task.says],
+        )
+        for task in gated.tasks
+    ]
+    heads = ("task", "items>", "A right>", "B right>", "difference, points>", "lower bound>", "margin>", "power>", "says")
+    return Table(f"Quality gate of {gated.subject}", _columns(*heads), tuple(rows))
+
+
+def trial_table(summary: Summary) -> Table:
+    """Every trial, in the order in which they ended."""
+    rows = [
+        Row(
+            (
+                trial.key,
+                trial.recipe_hash[:8],
+                trial.ending,
+                amount(trial.ready_seconds, "s") if trial.ready_seconds else "-",
+                amount(trial.value.value, trial.value.unit) if trial.value else "-",
+                amount(round(trial.seconds, 1), "s"),
+                ": ".join(part for part in (trial.reason, trial.log_line.strip()) if part),
+            ),
+            "" if trial.ending == "ok" else "bad",
+        )
+        for trial in summary.trials
+    ]
+    value = metric_name(summary.headline.metric) if summary.headline.metric else "value"
+    columns = _columns("trial", "recipe", "ended", "start>", f"{value}>", "took>", "reason and log line")
+    return Table("Trials", columns, tuple(rows))
+
+
+def metric_table(metrics: Mapping[str, Metric], *, main: bool = True) -> Table:
+    """Numbers of one trial with their doubts."""
+    rows = [
+        Row((metric_name(key), amount(metrics[key].value, metrics[key].unit), "; ".join(metrics[key].doubts)))
+        for key in sorted(metrics, key=metric_rank)
+        if is_main(key) == main
+    ]
+    return Table("Metrics", _columns("metric", "value>", "doubts"), tuple(rows))
+
+
+def noise_table(noise: NoiseMeasured) -> Table:
+    """The smallest gain that so many blocks show at this noise."""
+    counts = sorted(noise.detectable, key=int)
+    rows = [Row((blocks, percent(1 + noise.detectable[blocks]))) for blocks in counts]
+    return Table("Smallest gain shown with 80 % power", _columns("blocks>", "gain>"), tuple(rows))
+
+
+def time_table(summary: Summary) -> Table:
+    """Where the time went."""
+    rows = [Row((stage, span(seconds))) for stage, seconds in summary.time.stages.items()]
+    total = Row((f"all {count(summary.time.trials, 'trial')}", span(summary.time.seconds)), "good")
+    return Table("Time", _columns("stage", "trials took>"), (*rows, total))
+
+
+def arm_names(summary: Summary) -> tuple[str, str]:
+    """What A and B of the deciding blocks are called."""
+    return ("A", "B") if summary.verb == "compare" else ("baseline", "final")
+
+
+def markdown(table: Table) -> str:
+    """The table in GitHub's Markdown."""
+    heads = "| " + " | ".join(_markdown_cell(column.head) for column in table.columns) + " |"
+    rule = "| " + " | ".join("---:" if column.align == "right" else "---" for column in table.columns) + " |"
+    body = ["| " + " | ".join(_markdown_cell(cell) for cell in row.cells) + " |" for row in table.rows]
+    return "\n".join([heads, rule, *body]) + "\n"
+
+
+def comma_separated(table: Table) -> str:
+    """The table as CSV (RFC 4180) with a head line."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([column.head for column in table.columns])
+    writer.writerows([row.cells for row in table.rows])
+    return out.getvalue()
+
+
+def _columns(*heads: str) -> tuple[Column, ...]:
+    """A head that ends in `>` stands right."""
+    return tuple(Column(head.rstrip(">"), "right" if head.endswith(">") else "left") for head in heads)
+
+
+def _markdown_cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+

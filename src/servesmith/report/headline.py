@@ -51,9 +51,7 @@ def _effect_sentence(comparison: Comparison) -> str:
     if verdict.effect is None:
         return f"{_capital(subject)} and {other} were not compared often enough to say anything about {name}"
     size, span = gain(verdict.effect, comparison.better)
-    basis = (
-        f"({verdict.effect.confidence:.0%} interval {span}, {count(verdict.blocks, 'pair')} of fresh server starts)"
-    )
+    basis = f"({verdict.effect.confidence:.0%} interval {span}, {count(verdict.blocks, 'pair')} of fresh server starts)"
     if verdict.says in ("better", "worse"):
         return f"{_capital(subject)} gives {size} {name} than {other} {basis}"
     if verdict.says == "same":
@@ -91,7 +89,9 @@ def _without_blocks(run: Replay, noise: NoiseMeasured | None) -> Headline:
         sentence = "The run was interrupted before it had a result. It can be resumed."
     elif smallest:
         shown = percent(1 + smallest).lstrip("+")
-        sentence = f"Nothing was shown to beat the baseline. A gain of {shown} or more would most likely have been seen."
+        sentence = (
+            f"Nothing was shown to beat the baseline. A gain of {shown} or more would most likely have been seen."
+        )
     else:
         sentence = "Nothing was shown to beat the baseline."
     return Headline(says="none", sentence=sentence, metric=primary_metric(run), detectable=smallest)
@@ -120,4 +120,6 @@ def _failed_sentence(result: TrialResult, metric: str) -> str:
     if result.ending == "ok":
         return f"The trial ended well but has no {metric_name(metric)}."
     line = f" The log says: {result.log_line.strip()}" if result.log_line.strip() else ""
-    return f"The trial {'failed' if result.ending == 'failed' else 'was cut off'}: {result.failure or 'no reason'}.{line}"
+    return (
+        f"The trial {'failed' if result.ending == 'failed' else 'was cut off'}: {result.failure or 'no reason'}.{line}"
+    )

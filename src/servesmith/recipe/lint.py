@@ -1,0 +1,101 @@
+"""What can be said against a case before anything is started."""
+
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+
+from servesmith.errors import Problem
+from servesmith.recipe.levers import applies, builtin_levers, flag_id
+from servesmith.recipe.model import Case, Recipe
+from servesmith.recipe.secrets import is_secret_flag, is_secret_name
+
+PACKAGE = "package:"
+"""Starts a model that a Python package carries: package:NAME/FILE."""
+
+
+def check(case: Case, known_flags: frozenset[str] | None) -> tuple[Problem, ...]:
+    """Everything found, each with its remedy. `known_flags`: what the engine honours; None if that is not known."""
+    recipe = case.recipe
+    found = [*_flags(recipe, known_flags), *_twice(recipe), *_secrets(recipe), *_model(recipe), *_files(recipe)]
+    return (*found, *_image(recipe), *_lossy(case), *_load(case))
+
+
+def _flags(recipe: Recipe, known: frozenset[str] | None) -> Iterator[Problem]:
+    if known is None:
+        return
+    meanings = {flag_id(recipe.engine, name).name for name in known}
+    for name in recipe.flags:
+        if name in known or flag_id(recipe.engine, name).name in meanings:
+            continue
+        close = get_close_matches(name, known, n=1, cutoff=0.6)
+        remedy = f"Did you mean `{close[0]}`?" if close else "Delete it, or use an engine build that has it."
+        yield Problem(f"{recipe.engine} has no flag {name!r}.", remedy, field=f"flags.{name}")
+
+
+def _twice(recipe: Recipe) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for name in recipe.flags:
+        meant = flag_id(recipe.engine, name).name
+        if meant in first:
+            message = f"Says again what {first[meant]!r} says."
+            yield Problem(message, "Keep one of the two.", field=f"flags.{name}")
+        first.setdefault(meant, name)
+
+
+def _secrets(recipe: Recipe) -> Iterator[Problem]:
+    remedy = "Delete it here and set it in the environment that starts servesmith."
+    for name in filter(is_secret_name, recipe.env):
+        yield Problem("Looks like a secret, and a recipe is published.", remedy, field=f"env.{name}")
+    for name in recipe.flags:
+        if is_secret_flag(name) and recipe.flags[name] is not True:
+            yield Problem("Looks like a secret, and a recipe is published.", remedy, field=f"flags.{name}")
+
+
+def _model(recipe: Recipe) -> Iterator[Problem]:
+    if recipe.engine in ("endpoint", "sim"):
+        return
+    model = recipe.model
+    if not model and "config" not in recipe.flags:
+        yield Problem("No model is named.", "Write `model:` with a path or a hub id.", field="model")
+    elif model.startswith(PACKAGE):
+        package, _, file = model.removeprefix(PACKAGE).partition("/")
+        if not file or not package.isidentifier():
+            yield Problem(f"{model!r} is not of the form package:NAME/FILE.", "Name both.", field="model")
+        elif find_spec(package) is None:
+            yield Problem(f"The Python package {package} is not installed.", f"pip install {package}", field="model")
+    elif not recipe.image and _is_path(model) and not Path(model).expanduser().exists():
+        yield Problem(f"There is no {model} on this machine.", "Correct the path, or fetch the model.", field="model")
+
+
+def _is_path(model: str) -> bool:
+    return model.startswith(("/", "./", "../", "~")) or model.endswith(".gguf")
+
+
+def _files(recipe: Recipe) -> Iterator[Problem]:
+    for index, overlay in enumerate(recipe.overlays):
+        if not Path(overlay.source).expanduser().exists():
+            yield Problem(f"There is no {overlay.source}.", "Correct the path.", field=f"overlays.{index}.source")
+
+
+def _image(recipe: Recipe) -> Iterator[Problem]:
+    if recipe.image and not re.search(r"@sha256:[0-9a-f]{64}$", recipe.image):
+        message = "A tag can name another image tomorrow."
+        yield Problem(message, "Pin it: `docker pull`, then write NAME@sha256:...", field="image")
+
+
+def _lossy(case: Case) -> Iterator[Problem]:
+    """Settings that a lossy lever of the library would make: the baseline has that loss already."""
+    for lever in builtin_levers(case.recipe.engine):
+        if lever.risk != "lossy":
+            continue
+        if applies(lever, case.recipe, case.load, "", "", 0) == "already so":
+            message = f"The recipe has what the lossy lever {lever.name} sets, so answers are compared with lossy ones."
+            yield Problem(message, f"Delete it if the loss is not wanted: {', '.join(lever.set)}.", field="flags")
+
+
+def _load(case: Case) -> Iterator[Problem]:
+    if case.workload.shared_prefix_tokens >= case.workload.prompt_tokens:
+        message = "The shared prefix is as long as the whole prompt, so all prompts would be one."
+        yield Problem(message, "Make it shorter than prompt_tokens.", field="workload.shared_prefix_tokens")

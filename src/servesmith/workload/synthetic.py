@@ -22,13 +22,14 @@ _TRIES = 60
 _POOL_WORDS = 600
 
 _PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
+_RUNNING_USAGE: dict[str, Any] = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 _LENGTH_FIELDS: dict[ServerKind, dict[str, Any]] = {
     "openai": {"ignore_eos": True},
     # The running count makes tokens per chunk exact: a character of several tokens comes as one chunk.
     "llamacpp": {"ignore_eos": True, "timings_per_token": True},
-    "vllm": {"ignore_eos": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}},
-    "sglang": {"ignore_eos": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}},
-    "sim": {"ignore_eos": True},
+    "vllm": {"ignore_eos": True, **_RUNNING_USAGE},
+    "sglang": {"ignore_eos": True, **_RUNNING_USAGE},
+    "sim": {"ignore_eos": True, **_RUNNING_USAGE},
 }
 
 

@@ -34,6 +34,7 @@ class Script:
     finish: str = "length"
     requests_per_connection: int | None = None  # closes after that many, without saying so beforehand
     drop_request: int | None = None  # closes on reading its n-th request of a connection, without an answer
+    drop_delay_s: float = 0.0
     metrics: Callable[[], str] | None = None
     routes: dict[str, Callable[[dict], tuple[int, object]]] = field(default_factory=dict)
 
@@ -77,7 +78,10 @@ class FakeServer:
         try:
             while True:
                 served = await self._read(reader)
-                if served is None or answered + 1 == self.script.drop_request:
+                if served is None:
+                    break
+                if answered + 1 == self.script.drop_request:
+                    await asyncio.sleep(self.script.drop_delay_s)
                     break
                 self.served.append(served)
                 await self._answer(served, writer)

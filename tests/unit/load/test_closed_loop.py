@@ -40,6 +40,7 @@ def test_streams_are_always_busy_and_each_prompt_is_sent_once():
     assert all(a.end_ns <= b.due_ns <= b.sent_ns for a, b in pairwise(by_stream))
 
 
+@pytest.mark.alone
 def test_desynchronised_starts_spread_over_the_shorter_of_cycle_and_warm_up():
     script = Script(ttft_s=0.02, gap_s=0.002, tokens=4)
     for cycle, spread in ((0.0, 0.3), (0.15, 0.15), (9.0, 0.3)):
@@ -112,7 +113,7 @@ def test_counters_are_read_at_both_ends_of_the_window():
     script = Script(
         ttft_s=0.01,
         gap_s=0.002,
-        metrics=lambda: f"# TYPE sim:output_tokens counter\nsim:output_tokens_total {next(made)}\n",
+        metrics=lambda: f"# TYPE sim:generation_tokens_total counter\nsim:generation_tokens_total {next(made)}\n",
     )
     outcome, _ = run(script, settings=Settings(key="secret"))
     assert outcome.counters is not None
@@ -132,10 +133,10 @@ def test_no_counters():
 def test_progress_comes_from_another_thread_twice_a_second():
     seen = []
     settings = Settings(on_progress=lambda progress: seen.append((threading.current_thread(), progress)))
-    run(Script(), window_s=0.9, settings=settings)
+    run(Script(), window_s=1.1, settings=settings)
     assert len(seen) == 2 and all(thread is not threading.main_thread() for thread, _ in seen)
     first, second = (progress for _, progress in seen)
-    assert 0.4 < first.elapsed_s < second.elapsed_s < 1.3 and first.remaining_s > second.remaining_s
+    assert 0.4 < first.elapsed_s < second.elapsed_s < 1.4 and first.remaining_s > second.remaining_s
     assert 0 < first.chunks < second.chunks and first.finished <= second.finished
 
 

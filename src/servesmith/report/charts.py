@@ -4,6 +4,7 @@ Colours are the page's CSS variables (`var(--a)`), so a chart follows dark, ligh
 Padding is fixed (`autosize: none`) and labels are placed, so nothing depends on the fonts of the rendering machine.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -12,6 +13,7 @@ import altair as alt
 import vl_convert
 
 from servesmith.report.series import Bar, Curve, Lane, per_cent
+from servesmith.report.words import true_minus
 
 VEGA_LITE = "6.4"
 """The grammar of the charts; pinned, since another one may draw other bytes."""
@@ -46,12 +48,13 @@ def blocks_chart(lanes: Sequence[Lane], noise_sd: float | None) -> str:
         for place, lane in enumerate(lanes)
         if lane.effect is not None
     ]
-    x, y = _x("change of the metric in per cent, positive is better"), _y(len(lanes))
+    title = "change of the metric in per cent, positive is better"
+    x, low, y = _x(title), _x(title, field="low"), _y(len(lanes))
     layers: Layers = [
         _chart(band).mark_rect(color="var(--band)").encode(x=x, x2="x2:Q"),
         _chart([{"x": 0}]).mark_rule(color="var(--ink)").encode(x=x),
-        _chart(spans).mark_rule(color="var(--ink)", strokeWidth=2).encode(x=_x(field="low"), x2="high:Q", y=y),
-        *_caps(spans, y),
+        _chart(spans).mark_rule(color="var(--ink)", strokeWidth=2).encode(x=low, x2="high:Q", y=y),
+        *_caps(spans, title, y),
         _chart(points).mark_circle(size=46, opacity=0.6, color="var(--b)").encode(x=x, y=y),
         _chart(spans).mark_point(shape="diamond", filled=True, size=80, opacity=1, color="var(--ink)").encode(x=x, y=y),
         *_labels([(lane.label, lane.note) for lane in lanes]),
@@ -65,7 +68,7 @@ def waterfall_chart(bars: Sequence[Bar], unit: str) -> str:
     x = _x(unit, scale=alt.Scale(domain=[0, top * 1.3], nice=False))
     y = _y(len(bars))
     rows: Rows = [
-        {"x": bar.start, "x2": bar.end, "low": bar.low, "high": bar.high, "y": _middle(place), "text": bar.note,
+        {"x": bar.start, "x2": bar.end, "low": bar.low, "high": bar.high, "y": _middle(place), "text": true_minus(bar.note),
          "end": max(bar.start, bar.end, bar.high), "kind": bar.kind}
         for place, bar in enumerate(bars)
     ]  # fmt: skip
@@ -74,11 +77,11 @@ def waterfall_chart(bars: Sequence[Bar], unit: str) -> str:
     layers: Layers = [
         _chart(links).mark_rule(color="var(--muted)", strokeDash=[2, 3]).encode(x=x, y=y, y2="y2:Q"),
         _chart(rows).mark_bar(height=20).encode(x=x, x2="x2:Q", y=y, color=_kinds()),
-        _chart(spans).mark_rule(color="var(--ink)", strokeWidth=2).encode(x=_x(field="low"), x2="high:Q", y=y),
-        *_caps(spans, y),
+        _chart(spans).mark_rule(color="var(--ink)", strokeWidth=2).encode(x=_x(unit, field="low"), x2="high:Q", y=y),
+        *_caps(spans, unit, y),
         _chart(rows)
         .mark_text(align="left", dx=10, fontSize=13, color="var(--ink)")
-        .encode(x=_x(field="end"), y=y, text="text:N"),
+        .encode(x=_x(unit, field="end"), y=y, text="text:N"),
         *_labels([(bar.label, "") for bar in bars]),
     ]
     return _svg(alt.layer(*layers), "waterfall", (WIDTH, _BAR_ROW * len(bars)), "From baseline to final recipe")
@@ -89,6 +92,7 @@ def distribution_chart(curves: Sequence[Curve], name: str, title: str) -> str:
     values = [x for curve in curves for x in curve.x]
     wide = min(values) > 0 and max(values) / min(values) > 20
     scale = alt.Scale(type="log", nice=False) if wide else alt.Scale(zero=False, nice=False)
+    ticks = _round_numbers(min(values), max(values)) if wide else None
     rows: Rows = [
         {"arm": curve.arm, "x": x, "share": share}
         for curve in curves
@@ -99,7 +103,7 @@ def distribution_chart(curves: Sequence[Curve], name: str, title: str) -> str:
         _chart(rows)
         .mark_line(interpolate="step-after", strokeWidth=2.2)
         .encode(
-            x=_x(title, scale=scale),
+            x=_x(title, scale=scale, ticks=ticks),
             y=alt.Y("share:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=share),
             color=alt.Color("arm:N", legend=None, scale=alt.Scale(domain=["A", "B"], range=["var(--a)", "var(--b)"])),
             strokeDash=alt.StrokeDash("arm:N", legend=None, scale=alt.Scale(domain=["A", "B"], range=[[6, 3], [1, 0]])),
@@ -112,10 +116,23 @@ def _chart(rows: Rows) -> Layer:
     return alt.Chart(alt.Data(values=rows))
 
 
-def _x(title: str | None = None, *, field: str = "x", scale: alt.Scale | None = None) -> alt.X:
-    """The quantitative x of every chart. Only the one with a title brings an axis; layers share it."""
-    axis = alt.Axis(tickCount=6, labelOverlap=False, grid=True, domain=False, ticks=False, labelPadding=6)
+def _x(
+    title: str,
+    *,
+    field: str = "x",
+    scale: alt.Scale | None = None,
+    ticks: Sequence[float] | None = None,
+) -> alt.X:
+    """The quantitative x of every chart. All layers of a chart give the same title, which Vega-Lite then writes once."""
+    places = {"values": ticks} if ticks else {"tickCount": 6}
+    axis = alt.Axis(labelOverlap=False, grid=True, domain=False, ticks=False, labelPadding=6, **places)
     return alt.X(f"{field}:Q", title=title, axis=axis, scale=scale or alt.Undefined)
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten between low and high."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [value for power in powers for value in (10.0**power, 2 * 10.0**power, 5 * 10.0**power) if low <= value <= high]
 
 
 def _y(lanes: int) -> alt.Y:
@@ -132,10 +149,10 @@ def _offset(number: int, count: int) -> float:
     return 2 * number / (count - 1) - 1 if count > 1 else 0.0
 
 
-def _caps(spans: Rows, y: alt.Y) -> Layers:
+def _caps(spans: Rows, title: str, y: alt.Y) -> Layers:
     """Short strokes at both ends of each interval."""
     return [
-        _chart(spans).mark_tick(color="var(--ink)", thickness=2, size=11).encode(x=_x(field=end), y=y)
+        _chart(spans).mark_tick(color="var(--ink)", thickness=2, size=11).encode(x=_x(title, field=end), y=y)
         for end in ("low", "high")
     ]
 

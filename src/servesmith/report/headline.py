@@ -51,9 +51,8 @@ def _effect_sentence(comparison: Comparison) -> str:
     if verdict.effect is None:
         return f"{_capital(subject)} and {other} were not compared often enough to say anything about {name}"
     size, span = gain(verdict.effect, comparison.better)
-    basis = (
-        f"({verdict.effect.confidence:.0%} interval {span}, {count(verdict.blocks, 'pair')} of fresh server starts)"
-    )
+    sure = f"{100 * verdict.effect.confidence:.0f} % interval {span}"
+    basis = f"({sure}, {count(verdict.blocks, 'pair')} of fresh server starts)"
     if verdict.says in ("better", "worse"):
         return f"{_capital(subject)} gives {size} {name} than {other} {basis}"
     if verdict.says == "same":

@@ -70,7 +70,8 @@ def _fates(event: Event, so_far: dict[str, tuple[LeverStatus, str, str]]) -> dic
         case Gated() if event.subject in so_far:
             return {event.subject: _open("gate", event.because)}
         case Kept():
-            return {event.lever: ("undecided" if event.undecided else "kept", "keep", event.because)}
+            status, stage = ("undecided", "ablate") if event.undecided else ("kept", "confirm")
+            return {event.lever: (status, stage, event.because)}
         case Discarded():
             return {event.lever: ("discarded", event.stage, event.because)}
         case _:

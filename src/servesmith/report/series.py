@@ -58,12 +58,14 @@ class Latencies(msgspec.Struct, frozen=True):
     tpot: tuple[Curve, ...] = ()
 
 
-STAGES = {"confirm": "confirmed", "ablate": "left out and put back", "prove": "proof", "compare": "comparison"}
+_STAGES = {"prove": "proof", "compare": "comparison", "confirm": "confirming", "ablate": "ablation"}
+"""What a stage is called, in the order of the lanes."""
 
 
 def lanes(comparisons: Sequence[Comparison]) -> tuple[Lane, ...]:
-    """A lane for every decision that has a block."""
-    return tuple(_lane(comparison) for comparison in comparisons if comparison.points)
+    """A lane for every decision that has a block; what decides the run comes first."""
+    ordered = sorted(comparisons, key=lambda comparison: list(_STAGES).index(comparison.stage))
+    return tuple(_lane(comparison) for comparison in ordered if comparison.points)
 
 
 def waterfall(summary: Summary) -> tuple[Bar, ...]:
@@ -112,7 +114,7 @@ def _lane(comparison: Comparison) -> Lane:
     ends = [100 * (value - 1) for value in (effect.ratio, effect.low, effect.high)] if effect else [0.0, 0.0, 0.0]
     return Lane(
         label=label,
-        note=f"{STAGES[comparison.stage]}: {comparison.verdict.says}",
+        note=f"{_STAGES[comparison.stage]}: {comparison.verdict.says}",
         points=tuple(per_cent(point.log_ratio) for point in comparison.points),
         effect=ends[0] if effect else None,
         low=ends[1],

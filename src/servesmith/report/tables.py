@@ -103,12 +103,12 @@ def gate_table(gated: Gated) -> Table:
             (
                 task.task,
                 str(task.items),
-                f"{task.a_right / task.items:.1%}" if task.items else "-",
-                f"{task.b_right / task.items:.1%}" if task.items else "-",
+                _share(task.a_right, task.items),
+                _share(task.b_right, task.items),
                 f"{100 * task.difference:+.1f}",
                 f"{100 * task.low:+.1f}",
                 f"{-100 * task.margin:.1f}",
-                f"{task.power:.0%}",
+                f"{100 * task.power:.0f} %",
                 task.says,
             ),
             tones[task.says],
@@ -152,10 +152,11 @@ def metric_table(metrics: Mapping[str, Metric], *, main: bool = True) -> Table:
 
 
 def noise_table(noise: NoiseMeasured) -> Table:
-    """The smallest gain that so many blocks show at this noise."""
+    """The smallest gain that so many blocks show at this noise, one column a number of blocks."""
     counts = sorted(noise.detectable, key=int)
-    rows = [Row((blocks, percent(1 + noise.detectable[blocks]))) for blocks in counts]
-    return Table("Smallest gain shown with 80 % power", _columns("blocks>", "gain>"), tuple(rows))
+    gains = Row(("smallest gain", *(percent(1 + noise.detectable[blocks]) for blocks in counts)))
+    title = "Smallest gain that is shown with 80 % power"
+    return Table(title, _columns("blocks", *(f"{blocks}>" for blocks in counts)), (gains,))
 
 
 def time_table(summary: Summary) -> Table:
@@ -185,6 +186,10 @@ def comma_separated(table: Table) -> str:
     writer.writerow([column.head for column in table.columns])
     writer.writerows([row.cells for row in table.rows])
     return out.getvalue()
+
+
+def _share(right: int, items: int) -> str:
+    return f"{100 * right / items:.1f} %" if items else "-"
 
 
 def _columns(*heads: str) -> tuple[Column, ...]:

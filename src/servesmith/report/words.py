@@ -1,11 +1,13 @@
 """Numbers and keys as people read them. Formatting happens here and nowhere deeper."""
 
 import math
+import re
 from typing import Literal
 
 from servesmith.stats.verdict import Estimate
 from servesmith.store.replay import START_TIME
 
+_MINUS = re.compile(r"(?<![\w.-])-(?=\d)")
 _NAMES = {
     "output_tokens_per_s": "output tokens per second",
     "requests_per_s": "requests per second",
@@ -44,11 +46,13 @@ def amount(value: float | None, unit: str = "") -> str:
     """Four significant digits, thousands grouped, no exponent: `163.7 tokens/s`."""
     if value is None or not math.isfinite(value):
         return "not known"
+    if unit == "fraction":
+        return f"{amount(100 * value)} %"
     digits = 3 if value == 0 else min(6, max(0, 3 - math.floor(math.log10(abs(value)))))
     text = f"{value:,.{digits}f}"
     if "." in text:
         text = text.rstrip("0").rstrip(".")
-    return f"{text} {unit}".strip()
+    return f"{text} {'/s' if unit == '1/s' else unit}".strip()
 
 
 def percent(ratio: float, digits: int = 1) -> str:
@@ -98,6 +102,17 @@ def gain(estimate: Estimate, better: Literal["higher", "lower"]) -> tuple[str, s
 def _change(ratio: float, better: Literal["higher", "lower"]) -> float:
     """Per cent by which the metric itself changed, for a ratio that is signed so that above 1 is better."""
     return (ratio - 1) * 100 if better == "higher" else (1 / ratio - 1) * 100
+
+
+def moment(at: str) -> str:
+    """An ISO 8601 stamp without its seconds: `2026-12-01 12:00 +01:00`; what is no stamp stands as it is."""
+    found = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[\d:.]*(Z|[+-]\d\d:?\d\d)?", at)
+    return " ".join(part for part in found.groups() if part) if found else at
+
+
+def true_minus(text: str) -> str:
+    """Set the minus sign of a number as one (U+2212); hyphens inside names and flags stay."""
+    return _MINUS.sub("\u2212", text)
 
 
 def count(number: int, noun: str) -> str:

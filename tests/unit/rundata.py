@@ -21,8 +21,22 @@ from servesmith.stats.gate import GateRules
 from servesmith.stats.sequential import Rules
 from servesmith.store.decide import pairs_of, verdict_of
 from servesmith.store.events import (
-    Decided, Discarded, Event, Found, Gated, GreedyAgreement, Kept, NoiseMeasured, Noted, Proposed, RunClosed,
-    RunOpened, Screened, TrialEnded, TrialResult, TrialStarted,
+    Decided,
+    Discarded,
+    Event,
+    Found,
+    Gated,
+    GreedyAgreement,
+    Kept,
+    NoiseMeasured,
+    Noted,
+    Proposed,
+    RunClosed,
+    RunOpened,
+    Screened,
+    TrialEnded,
+    TrialResult,
+    TrialStarted,
 )  # fmt: skip
 from servesmith.store.gates import discordance, judge_sheets
 from servesmith.store.hashing import file_digest, folder_digests

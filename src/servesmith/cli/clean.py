@@ -32,7 +32,7 @@ def clean(
         else:
             for name in DERIVED:
                 (folder / name).unlink(missing_ok=True)
-        show.line(f"removed {folder if everything else f'{folder}: {", ".join(DERIVED)}'}")
+        show.line(f"removed {folder}" if everything else f"removed {' and '.join(DERIVED)} of {folder}")
     return 0
 
 

@@ -45,6 +45,10 @@ class Adapter(Protocol):
         """Facts from log lines and from the engine's own property endpoints (already fetched, as JSON)."""
         ...
 
+    def version(self) -> str:
+        """Version of the engine as installed here, for the conditions of levers; empty if that is not known."""
+        ...
+
     def property_paths(self) -> tuple[str, ...]:
         """GET paths whose JSON bodies `facts` wants, e.g. `/props`."""
         ...

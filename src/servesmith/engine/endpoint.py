@@ -30,6 +30,10 @@ class Endpoint:
             values["models"] = ",".join(str(as_map(model).get("id")) for model in models)
         return Facts("endpoint", version, values)
 
+    def version(self) -> str:
+        """See `Adapter.version`."""
+        return ""
+
     def property_paths(self) -> tuple[str, ...]:
         """vLLM and SGLang answer the first, llama.cpp the second, all the last."""
         return ("/version", "/props", "/v1/models")

@@ -1,9 +1,11 @@
 """llama.cpp: the embedded server by default, a llama-server binary where the recipe names one. Same flag names."""
 
+import importlib.metadata
 import importlib.util
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from servesmith.engine import failures
@@ -47,6 +49,12 @@ class LlamaCpp:
     def facts(self, log: Iterable[str], properties: dict[str, object]) -> Facts:
         """See `Adapter.facts`."""
         return read_facts(log, properties)
+
+    def version(self) -> str:
+        """See `Adapter.version`: of the embedded build."""
+        with suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version("xllamacpp")
+        return ""
 
     def property_paths(self) -> tuple[str, ...]:
         """See `Adapter.property_paths`."""

@@ -1,6 +1,6 @@
 """A recipe's server, started and ended around a `with` block; or someone else's server, left as it is."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class Running(msgspec.Struct, frozen=True):
 @contextmanager
 def opened(
     engine: Adapter, recipe: Recipe, folder: Path, headers: dict[str, str], limits: StartLimits
-) -> Iterator[Running]:
+) -> Generator[Running]:
     """Start it on a free port with its log in folder/engine.log; a recipe with a URL is only attached to.
 
     Writes the exact command before the start. Raises MachineError before it, StartFailed if no token comes.

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
+from typing import Any
 
 from servesmith.engine import failures
 from servesmith.engine.base import Command, Facts, Failure
@@ -39,6 +40,10 @@ class Sim:
                 return Facts("sim", "1", {name: str(value) for name, value in options.items()})
         return Facts("sim", "1", {name: json.dumps(value) for name, value in properties.items()})
 
+    def version(self) -> str:
+        """See `Adapter.version`."""
+        return "1"
+
     def property_paths(self) -> tuple[str, ...]:
         """See `Adapter.property_paths`."""
         return ("/props",)
@@ -50,6 +55,15 @@ class Sim:
     def known_flags(self) -> frozenset[str] | None:
         """Every option."""
         return frozenset(_TYPES)
+
+
+def options_of(recipe: Recipe) -> SimOptions:
+    """The options that a recipe stands for. Raises InputError on flags that the sim engine does not have."""
+    problems = [problem for name, value in recipe.flags.items() if (problem := _problem(name, value))]
+    if problems:
+        raise InputError(*problems)
+    given: dict[str, Any] = {name.replace("-", "_"): value for name, value in recipe.flags.items()}
+    return SimOptions(**given)
 
 
 def _problem(name: str, value: object) -> Problem | None:

@@ -4,6 +4,7 @@ import json
 
 from servesmith.errors import InputError, Problem
 from servesmith.recipe import yamltext
+from servesmith.recipe.argv import is_flag
 from servesmith.recipe.importers import Imported, Parts, assemble
 from servesmith.recipe.paths import Path
 from servesmith.recipe.yamltext import Document

@@ -211,5 +211,7 @@ def _svg(chart: alt.LayerChart, name: str, size: tuple[int, int], title: str, *,
 def _fit_for_page(svg: str, name: str, title: str) -> str:
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
     svg = re.sub(r'<rect width="[\d.]+" height="[\d.]+" fill="transparent"/>', "", svg)
-    svg = re.sub(r'^<svg [^>]*?viewBox="([^"]+)">', rf'<svg class="chart" viewBox="\1" role="img"><title>{title}</title>', svg)
+    svg = re.sub(
+        r'^<svg [^>]*?viewBox="([^"]+)">', rf'<svg class="chart" viewBox="\1" role="img"><title>{title}</title>', svg
+    )
     return svg.replace(' font-family="inherit"', "")

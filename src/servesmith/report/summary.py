@@ -15,8 +15,8 @@ from servesmith.stats.rules import Rules
 from servesmith.stats.sample import log_ratios, median
 from servesmith.stats.sequential import judge_fixed
 from servesmith.stats.verdict import Estimate
-from servesmith.store.events import Decided, Event, Found, Gated, NoiseMeasured, Noted, TrialEnded, TrialResult
 from servesmith.store.decide import pairs_of
+from servesmith.store.events import Decided, Event, Found, Gated, NoiseMeasured, Noted, TrialEnded, TrialResult
 from servesmith.store.replay import START_TIME, Replay, reading, replay
 
 

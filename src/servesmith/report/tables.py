@@ -10,7 +10,15 @@ import msgspec
 from servesmith.measure.records import Metric
 from servesmith.report.nouns import Comparison, Summary
 from servesmith.report.words import (
-    amount, count, interval, is_main, log_percent, metric_name, metric_rank, percent, span,
+    amount,
+    count,
+    interval,
+    is_main,
+    log_percent,
+    metric_name,
+    metric_rank,
+    percent,
+    span,
 )  # fmt: skip
 from servesmith.store.events import Gated, NoiseMeasured
 
@@ -89,7 +97,10 @@ def block_table(comparison: Comparison) -> Table:
 def worth_table(summary: Summary) -> Table:
     """What each kept lever is worth inside the final recipe."""
     rows = [
-        Row((worth.lever, interval(worth.effect), worth.says, str(worth.blocks)), "good" if worth.says == "better" else "")
+        Row(
+            (worth.lever, interval(worth.effect), worth.says, str(worth.blocks)),
+            "good" if worth.says == "better" else "",
+        )
         for worth in summary.ablation
     ]
     return Table("Worth of each kept lever", _columns("lever", "worth>", "says", "blocks>"), tuple(rows))
@@ -115,7 +126,17 @@ def gate_table(gated: Gated) -> Table:
         )
         for task in gated.tasks
     ]
-    heads = ("task", "items>", "A right>", "B right>", "difference, points>", "lower bound>", "margin>", "power>", "says")
+    heads = (
+        "task",
+        "items>",
+        "A right>",
+        "B right>",
+        "difference, points>",
+        "lower bound>",
+        "margin>",
+        "power>",
+        "says",
+    )
     return Table(f"Quality gate of {gated.subject}", _columns(*heads), tuple(rows))
 
 
@@ -199,5 +220,3 @@ def _columns(*heads: str) -> tuple[Column, ...]:
 
 def _markdown_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
-
-

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import msgspec
 
 from servesmith.errors import InputError, Problem
-from servesmith.stats.noninferiority import Gate, items_needed, judge_gate, near_chance
+from servesmith.stats.noninferiority import Gate, judge_gate, near_chance
+from servesmith.stats.plan import items_needed
 from servesmith.stats.verdict import ItemsVerdict
 
 POOLED = "all tasks"

@@ -1,4 +1,4 @@
-"""Confirming: each lever that screened well against the incumbent, in paired blocks on fresh starts and fresh prompts."""
+"""Confirming: each lever that screened well, in paired blocks on fresh starts and fresh prompts."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Who runs a trial. Here: this host, one at a time. The virtual engine runs in no time at all, for tests of the loop."""
+"""Who runs a trial: this host, one at a time; or the virtual engine, for tests of the loop."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`tune`: from a recipe to a faster one, in the order of DESIGN's loop. Each step states its decisions in the journal."""
+"""`tune`: from a recipe to a faster one. Each step states its decisions in the journal."""
 
 from collections.abc import Sequence
 
@@ -59,7 +59,7 @@ class Search(msgspec.Struct, frozen=True):
 
 
 def _round(run: Run, case: Case, levers: Sequence[Lever], place: Place, search: Search) -> bool:
-    """Propose, screen and confirm on the stack as it is. True if it grew, so that early losers deserve a second look."""
+    """Propose, screen and confirm on the stack as it is. True if it grew: early losers then deserve a second look."""
     stack, before = search.stack, len(search.stack.levers)
     tried = {lever.name for lever in stack.levers} | search.confirmer.decided
     open_levers = [lever for lever in levers if lever.name not in tried]

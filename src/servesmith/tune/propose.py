@@ -12,7 +12,7 @@ from servesmith.tune.run import Run
 def propose(
     run: Run, recipe: Recipe, levers: Sequence[Lever], place: Place, found: Sequence[Finding]
 ) -> tuple[Lever, ...]:
-    """State findings and proposal; give the levers to try. Bounds are assumed here, so none is refused for its bound."""
+    """State findings and proposal; give the levers to try. Bounds are assumed, so none is refused for its bound."""
     pointed = {flag for finding in found for flag in finding.flags}
     refused: dict[str, str] = {}
     fit: list[Lever] = []

@@ -1,4 +1,4 @@
-"""The only thing that may be published: baseline against the final recipe on fresh starts, their number fixed beforehand."""
+"""What may be published: baseline against the final recipe on fresh starts, their number fixed beforehand."""
 
 from servesmith.recipe.model import Case
 from servesmith.stats.verdict import Verdict

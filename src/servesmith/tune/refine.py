@@ -77,4 +77,5 @@ def _lever(values: Mapping[str, int], spans: Mapping[str, Span], risk: Risk) -> 
 
 def _riskiest(levers: Sequence[Lever]) -> Risk:
     order: tuple[Risk, ...] = ("lossless", "numerics", "lossy")
-    return max((lever.risk for lever in levers), key=order.index)
+    risks: list[Risk] = [lever.risk for lever in levers]
+    return max(risks, key=order.index)

@@ -23,6 +23,7 @@ Clock = Callable[[], str]
 """Wall clock as ISO 8601 text, for people."""
 
 _BOOKKEEPING = (RunOpened, TrialStarted, TrialEnded, Resumed)
+"""Events that are no decisions of the loop."""
 
 
 class Executor(Protocol):
@@ -46,6 +47,7 @@ class Run:
         self._trials = {event.result.key: event.result for event in journal.events if isinstance(event, TrialEnded)}
         self._decided = [event for event in journal.events if not isinstance(event, _BOOKKEEPING)]
         self._stated = 0
+        """How many of the recorded decisions the loop has stated again."""
         self._used: dict[str, TrialResult] = {}
         if len(journal.events) > 1:
             journal.append(Resumed(at=clock()))
@@ -67,7 +69,7 @@ class Run:
         elif result.recipe_hash != order.recipe.digest():
             raise EvidenceError(
                 str(self.journal.path),
-                f"trial {order.key} was recorded for recipe {result.recipe_hash}, now asked for {order.recipe.digest()}.",
+                f"trial {order.key} was recorded for recipe {result.recipe_hash}, not {order.recipe.digest()}.",
                 "The recipe or the levers were changed since; start a new run.",
             )
         self._used[order.key] = result

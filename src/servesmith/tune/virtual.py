@@ -74,7 +74,7 @@ def _played(order: Order, options: SimOptions, folder: Path, watch: Watcher) -> 
     if options.hang_from_start:
         return Outcome("censored", Failure("hang", "sim: never a token (planted)")), 60.0
     match order.errand:
-        case LoadErrand(workload, load):
+        case LoadErrand(load=load):
             return _loaded(order, options, folder), load.warmup_s + load.window_s
         case QualityErrand():
             return _asked(order, order.errand, options, folder, watch), 5.0

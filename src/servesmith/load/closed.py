@@ -132,6 +132,8 @@ class _ClosedLoop:
             closes = opens + int(self._load.window_s * NANOS_PER_SECOND)
             streams = [asyncio.create_task(self._stream(n, start)) for n in range(self._load.streams)]
             tasks = [asyncio.create_task(work) for work in self._companions(streams, start, closes)]
+            for task in tasks:
+                task.add_done_callback(lambda _: self._stop.set())
             try:
                 await self._until(opens)
                 del self._lags[:]
@@ -178,8 +180,10 @@ class _ClosedLoop:
         return spread * number / self._load.streams
 
     async def _until(self, when: Nanos) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), max(0, when - self._clock()) / NANOS_PER_SECOND)
+        """Wait for a time, or until the load is stopped. Timers of uvloop may fire a little early, hence the loop."""
+        while not self._stop.is_set() and (left := when - self._clock()) > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), left / NANOS_PER_SECOND)
 
     async def _heartbeat(self) -> None:
         beat = int(_BEAT_S * NANOS_PER_SECOND)
@@ -202,8 +206,7 @@ class _ClosedLoop:
                 self._stop.set()
 
     async def _watch_end(self, streams: Sequence[asyncio.Task[None]]) -> None:
-        await asyncio.wait(streams)
-        self._stop.set()
+        await asyncio.wait(streams, return_when=asyncio.FIRST_EXCEPTION)
 
     async def _report(self, tell: Callable[[Progress], None], start: Nanos, closes: Nanos) -> None:
         """Tell how far it is, in a thread: drawing a screen must not delay a stamp."""

@@ -13,13 +13,14 @@ from typing import Literal, cast
 
 from servesmith.load.http1 import Address, Head, MalformedResponse, parse_head, walk_chunks
 from servesmith.measure.records import ErrorClass
-from servesmith.units import NANOS_PER_SECOND, Nanos, Seconds
+from servesmith.units import NANOS_PER_MS, NANOS_PER_SECOND, Nanos, Seconds
 
 Clock = Callable[[], Nanos]
 
 _TOKEN = re.compile(rb'"(?:content|reasoning_content|reasoning|text)" *: *"[^"]|"(?:tool_calls|token_ids)" *: *\[[^\]]')
 """What a chunk with a token looks like; good enough to tell a hang from a slow stream, never used to count."""
 _OVERLAP = 64
+_RACE_NS = 100 * NANOS_PER_MS
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Exchange:
         self.stamp_source: Literal["kernel", "loop"] = "loop"
         self.ended = asyncio.Event()
         self._walked = 0
+        self._ends_at: int | None = None
         self._scanned = 0
 
     def receive(self, stamp: Nanos, data: bytes) -> bool:
@@ -64,12 +66,14 @@ class Exchange:
             if self.head is None:
                 return False
             self._walked = self.head.body_start
+            if self.head.length is not None:
+                self._ends_at = self.head.body_start + self.head.length
         if len(self.buffer) > self.response_limit:
             raise MalformedResponse(f"the response is larger than {self.response_limit} bytes")
-        if self.head.length is not None:
-            return len(self.buffer) >= self.head.body_start + self.head.length
+        if self._ends_at is not None:
+            return len(self.buffer) >= self._ends_at
         # Only a tail that looks like the end is worth walking the chunks for.
-        if not self.head.chunked or not self.buffer.endswith(b"\r\n\r\n"):
+        if not self.buffer.endswith(b"\r\n\r\n") or not self.head.chunked:
             return False
         self._walked, complete = walk_chunks(self.buffer, self._walked)
         return complete
@@ -77,10 +81,7 @@ class Exchange:
     @property
     def exact(self) -> bool:
         """True if nothing came after the end of a complete response, so that the connection can go on."""
-        if self.head is None:
-            return False
-        end = self._walked if self.head.length is None else self.head.body_start + self.head.length
-        return end == len(self.buffer)
+        return len(self.buffer) == (self._walked if self._ends_at is None else self._ends_at)
 
     def close(self, now: Nanos, error: ErrorClass = "", detail: str = "") -> None:
         """End it; the first reason stands."""
@@ -99,7 +100,8 @@ class Exchange:
     def look(self, now: Nanos) -> None:
         """Note in `token_ns` if a token has come since the last look. Looks at new bytes only; not for the hot path."""
         if len(self.buffer) > self._scanned:
-            if _TOKEN.search(self.buffer, max(0, self._scanned - _OVERLAP)):
+            found = _TOKEN.finditer(self.buffer, max(0, self._scanned - _OVERLAP))
+            if any(match.end() > self._scanned for match in found):
                 self.token_ns = now
             self._scanned = len(self.buffer)
 
@@ -217,9 +219,11 @@ class Channel:
         """Send it and wait for its end. Never raises for what the server or the network does.
 
         A kept-alive connection that the server closes without a byte of response is no failure of the
-        server (RFC 9112, section 9.3.1): the request is sent once more on a new connection and stamped anew.
+        server (RFC 9112, section 9.3.1): the request is sent once more on a new connection and stamped anew,
+        unless the server held it longer than such a race can last; then the first stamp stands.
         """
         self._exchange = exchange
+        held_since: Nanos = 0
         for resent in (False, True):
             failure = await self.open()
             if exchange.ended.is_set():
@@ -230,9 +234,11 @@ class Channel:
                 return
             kept_alive = self._connection.answered > 0
             self._connection.send(exchange)
+            exchange.sent_ns = held_since or exchange.sent_ns
             await exchange.ended.wait()
             if resent or not kept_alive or exchange.error != "cut" or exchange.buffer:
                 return
+            held_since = exchange.sent_ns if exchange.end_ns - exchange.sent_ns > _RACE_NS else 0
             exchange.restart("sent twice: the server had closed the kept-alive connection")
 
     def abort(self, error: ErrorClass, detail: str = "") -> None:

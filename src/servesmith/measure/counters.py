@@ -32,10 +32,9 @@ _NAMES: dict[str, str] = {
     "sglang:num_queue_reqs": "requests_waiting",
     "sglang:token_usage": "kv_cache_usage",
     "sim:prompt_tokens_total": "prompt_tokens",
-    "sim:output_tokens_total": "output_tokens",
-    "sim:cached_prompt_tokens_total": "cached_prompt_tokens",
-    "sim:draft_tokens_total": "draft_tokens",
-    "sim:accepted_tokens_total": "accepted_tokens",
+    "sim:generation_tokens_total": "output_tokens",
+    "sim:cached_tokens_total": "cached_prompt_tokens",
+    "sim:steps_total": "decode_steps",
     "sim:requests_running": "requests_running",
     "sim:requests_waiting": "requests_waiting",
 }  # fmt: skip

@@ -84,7 +84,7 @@ _POD_PATHS: Mapping[str, Path] = {
 
 def from_kubernetes(text: str, file: str = "manifest.yaml", name: str = "") -> Imported:
     """The recipe of the only container in a manifest that starts an engine. Raises InputError."""
-    candidates: dict[str, Callable[[], Imported]] = Field(default_factory=dict[str, Callable[[], Imported]])
+    candidates: dict[str, Callable[[], Imported]] = {}
     for document in yamltext.parse_all(text, file):
         path, data = _pod(document.data)
         if not path:

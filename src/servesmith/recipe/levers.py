@@ -20,7 +20,7 @@ from servesmith.errors import InputError, Problem
 from servesmith.recipe import yamltext
 from servesmith.recipe.files import read_text
 from servesmith.recipe.model import EngineKind, Lever, Load, Noun, Recipe
-from servesmith.recipe.paths import as_mapping, join_dotted, merge, nested, resolve, split_dotted
+from servesmith.recipe.paths import Path, as_mapping, join_dotted, merge, nested, resolve, split_dotted
 from servesmith.recipe.problems import fields_below, nearest, problems_of
 from servesmith.recipe.yamltext import Document, Mark
 from servesmith.units import Json
@@ -125,20 +125,27 @@ def _targets(lever: Lever) -> set[tuple[str, ...]]:
 
 def _lever_file(text: str, file: str) -> LeverFile:
     document = yamltext.parse(text, file)
-    data = {"levers": document.data} if isinstance(document.data, list) else document.data
-    marks = {("levers", *path): mark for path, mark in document.marks.items()} if data is not document.data else None
-    document = Document(data, {**(marks or document.marks), (): Mark(file, 1)})
+    if isinstance(document.data, list):
+        marks = {("levers", *path): mark for path, mark in document.marks.items()}
+        document = Document({"levers": document.data}, {(): Mark(file, 1), **marks})
     problems = _set_problems(document)
     try:
-        read = LeverFile.model_validate_json(json.dumps(data), strict=True)
+        read = LeverFile.model_validate_json(json.dumps(document.data), strict=True)
     except ValidationError as error:
-        same = lambda path: path  # noqa: E731
-        problems += problems_of(error, data, document.marks, lambda path: fields_below(LeverFile, path), same)
+        problems += problems_of(error, document.data, document.marks, _valid_names, _as_written)
     else:
         problems += _name_problems(read, document)
         if not problems:
             return read
     raise InputError(*sorted(problems, key=lambda problem: problem.line))
+
+
+def _valid_names(path: Path) -> Sequence[str]:
+    return fields_below(LeverFile, path)
+
+
+def _as_written(path: Path) -> Path:
+    return path
 
 
 def _set_problems(document: Document) -> list[Problem]:
@@ -261,7 +268,7 @@ def apply(recipe: Recipe, lever: Lever) -> Recipe:
     except ValidationError as error:
         mark = {(): Mark(f"lever {lever.name}")}
         raise InputError(
-            *problems_of(error, data, mark, lambda path: fields_below(Recipe, path), lambda path: path)
+            *problems_of(error, data, mark, lambda path: fields_below(Recipe, path), _as_written)
         ) from None
 
 

@@ -15,8 +15,7 @@ from servesmith.units import Json
 
 _NEEDS: Mapping[str, tuple[str, str]] = {
     "string_type": ("text", 'Put it in quotes: "{text}".'),
-    "int_type": ("a whole number", "Write digits without quotes, such as 8."),
-    "int_from_float": ("a whole number", "Write digits without a point, such as 8."),
+    "int_type": ("a whole number", "Write a whole number in digits without quotes, such as 8."),
     "float_type": ("a number", "Write a number without quotes, such as 2.5."),
     "finite_number": ("a finite number", "Write a number, such as 2.5."),
     "bool_type": ("true or false", "Write true or false, without quotes."),

@@ -7,7 +7,7 @@ MASK = "********"
 
 _SECRET_WORD = re.compile(r"(TOKEN|KEY|KEYS|SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$")
 _PLACE_WORDS = frozenset({"FILE", "PATH", "DIR", "FOLDER"})
-_SECRET_FLAG = re.compile(r"(^|-)(api-?keys?|password|passwd|secret|(hf|auth|access|bearer|api)-token|token)$")
+_SECRET_FLAG = re.compile(r"(^|-)(api-?keys?|password|passwd|secret|(hf|auth|access|bearer|api)-token)$|^token$")
 
 
 def is_secret_name(name: str) -> bool:

@@ -22,13 +22,14 @@ _TRIES = 60
 _POOL_WORDS = 600
 
 _PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
+_RUNNING_USAGE: dict[str, Any] = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 _LENGTH_FIELDS: dict[ServerKind, dict[str, Any]] = {
     "openai": {"ignore_eos": True},
     # The running count makes tokens per chunk exact: a character of several tokens comes as one chunk.
     "llamacpp": {"ignore_eos": True, "timings_per_token": True},
-    "vllm": {"ignore_eos": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}},
-    "sglang": {"ignore_eos": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}},
-    "sim": {"ignore_eos": True},
+    "vllm": {"ignore_eos": True, **_RUNNING_USAGE},
+    "sglang": {"ignore_eos": True, **_RUNNING_USAGE},
+    "sim": {"ignore_eos": True, **_RUNNING_USAGE},
 }
 
 
@@ -129,17 +130,21 @@ def _fit(
     """`head` with random words behind it, exactly `target` tokens. Raises InputError if none is found.
 
     A common word is one token in nearly every vocabulary, so the first try mostly fits; else words are added
-    or taken away by the difference, and the last drawn anew where a word of several tokens stands in the way.
+    or taken away by what a word was seen to take, and the last one is drawn anew where it stands in the way.
     """
     words = [*head, *rng.choices(WORDS, k=max(0, target - frame - len(head)))]
     for _ in range(_TRIES):
-        missing = target - count_tokens(" ".join(words))
-        if missing == 0:
+        tokens = count_tokens(" ".join(words))
+        if tokens == target:
             return words
-        if missing < 0 and len(words) == len(head):
-            raise _unmet(target, f"Set it to {target - missing} or more.")
-        keep = len(words) if missing > 0 else max(len(head), len(words) + missing - 1)
-        words = [*words[:keep], *rng.choices(WORDS, k=missing if missing > 0 else 1)]
+        if tokens > target and len(words) == len(head):
+            raise _unmet(target, f"Set it to {tokens} or more.")
+        a_word = max(1.0, (tokens - frame) / max(1, len(words)))
+        step = max(1, round(abs(target - tokens) / a_word))
+        if tokens < target:
+            words = [*words, *rng.choices(WORDS, k=step)]
+        else:
+            words = [*words[: max(len(head), len(words) - step - 1)], rng.choice(WORDS)]
     raise _unmet(target, "Set it a little higher or lower.")
 
 

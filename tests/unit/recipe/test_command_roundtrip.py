@@ -1,6 +1,6 @@
 """Whatever words follow the flags: the command that a recipe prints is the command it came from."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servesmith.recipe.argv import is_flag, json_object, json_text, parse_flags, scalar_of, text_of
@@ -46,12 +46,14 @@ def spread(words):
     return out
 
 
+@settings(max_examples=50)
 @given(commands)
 def test_same_words_back(parts):
     words = ["vllm", "serve", "m", *joined(parts)]
     assert spread(command_of(recipe_from_command(words).recipe)) == spread(words)
 
 
+@settings(max_examples=50)
 @given(st.lists(st.one_of(equals_words, several), max_size=6))
 def test_repeated_flags_are_put_together_in_order(parts):
     words = joined(parts)
@@ -62,12 +64,14 @@ def test_repeated_flags_are_put_together_in_order(parts):
     assert render_flags(parse_flags(rendered), equals=True) == rendered
 
 
+@settings(max_examples=50)
 @given(commands)
 def test_llama_server_gets_no_equals(parts):
     words = ["llama-server", "-m", "x.gguf", *joined(parts)]
     assert command_of(recipe_from_command(words).recipe) == spread(words)
 
 
+@settings(max_examples=50)
 @given(commands, st.dictionaries(st.from_regex(r"[A-Z]{1,5}", fullmatch=True), texts, max_size=3))
 def test_same_line_back_through_a_shell(parts, env):
     recipe = recipe_from_command([*(f"{k}={v}" for k, v in env.items()), "vllm", "serve", "m", *joined(parts)]).recipe

@@ -55,6 +55,11 @@ def _yesno(name: str, colour: str, thing: str, asked: str) -> tuple[str, str]:
     return f"{name} has a {colour} {thing}. Is the {thing} {asked}?", "yes" if asked == colour else "no"
 
 
+def _draw_marked(rng: random.Random) -> tuple[str, str]:
+    text = " ".join(rng.sample(_WORDS, 4))
+    return f"Repeat what stands here. ANSWER={text}", text
+
+
 def _draw_words(rng: random.Random) -> tuple[str, str]:
     return _copy(" ".join(rng.sample(_WORDS, 5)))
 
@@ -134,8 +139,9 @@ TASKS: tuple[Task, ...] = (
             _yesno("Jane", "gold", "lamp", "gold"),
         ),
     ),
+    Generated(name="marked", chance=0.0, draw=_draw_marked, max_tokens=16),
 )
-"""Every built-in task. `sort` and `yesno` are for models that can do them: SmolLM2-135M cannot."""
+"""Every built-in task. `marked` is what the sim engine can do: the answer stands in the prompt. `sort` and `yesno` are for models that can do them: SmolLM2-135M cannot."""
 
 DEFAULT = ("copy", "letters", "arithmetic", "recall")
 """The tasks of a gate that names none."""

@@ -1,0 +1,102 @@
+import msgspec
+import pytest
+from recorded import MS, record, steady, window
+
+from servesmith.measure.counters import Snapshot
+from servesmith.measure.doubts import too_few
+from servesmith.measure.metrics import compute
+from servesmith.measure.select import tokens_between
+
+SPAN = window(1000, 3000)
+
+
+def doubts(records, key: str = "output_tokens_per_s", span=SPAN, counters=(), **options) -> str:
+    return " | ".join(compute(records, span, *counters, **options)[key].doubts)
+
+
+def test_a_clean_load_has_no_doubts_on_its_rates():
+    metrics = compute(steady(), SPAN)
+    assert {key: m.doubts for key, m in metrics.items() if "p95" not in key and "p99" not in key and m.doubts} == {}
+
+
+@pytest.mark.parametrize(("count", "statistic", "few"), [
+    (9, "p50", True), (10, "p50", False), (9, "mean", True), (10, "mean", False),
+    (99, "p95", True), (100, "p95", False), (499, "p99", True), (500, "p99", False),
+])  # fmt: skip
+def test_samples_that_a_percentile_needs(count, statistic, few):
+    assert bool(too_few(count, statistic)) == few
+    assert not few or "lengthen the window" in too_few(count, statistic)[0]
+
+
+def test_few_samples_are_said_where_they_matter():
+    records = steady(cycles=6)
+    span = window(200, 800)
+    assert "p95 of only 12 samples; 100 or more" in doubts(records, "ttft_p95_ms", span)
+    assert "samples" not in doubts(records, "output_tokens_per_s", span)
+
+
+def test_not_steady():
+    slower = [*steady(cycles=10), *(r for r in steady(gap=30) if r.sent_ns >= 2000 * MS)]
+    assert "not steady" in doubts(slower) and "lengthen warm-up" in doubts(slower, "tpot_mean_ms")
+    assert "not steady" not in doubts(slower, "prompt_token_error")
+
+
+def test_failures_are_said_with_their_classes():
+    records = [*steady(), record(1500, 1600, 10, 2, error="cut"), record(1500, 1600, 10, 2, error="http-status")]
+    assert f"2 of {len(records)} requests failed (1 cut, 1 http-status)" in doubts(records, "ttft_mean_ms")
+    cancelled = [*steady(), record(2900, 2950, 10, 2, error="cancelled")]
+    assert "failed" not in doubts(cancelled)
+
+
+def test_prompt_counts_that_are_off():
+    records = [msgspec.structs.replace(r, prompt_tokens=r.prompt_tokens + r.index % 3) for r in steady()]
+    assert "+1 to +2 tokens" in doubts(records, "prompt_token_error") and "tokenizer" in doubts(records, "ttft_p50_ms")
+    assert "+1" not in doubts(records, "output_tokens_per_s")
+
+
+def test_unknown_and_mixed_ways_of_counting():
+    records = steady()
+    unknown = [msgspec.structs.replace(r, token_source="none") if r.index == 40 else r for r in records]
+    assert "tokens of 1 requests could not be counted" in doubts(unknown)
+    mixed = [msgspec.structs.replace(r, token_source="ids") if r.index == 40 else r for r in records]
+    assert "different ways (ids 1, one-per-chunk" in doubts(mixed)
+
+
+def test_chunks_that_share_a_read_are_a_doubt_on_gaps_only():
+    records = [
+        msgspec.structs.replace(r, chunk_ns=tuple(stamp // (20 * MS) * 20 * MS + 1 for stamp in r.chunk_ns))
+        for r in steady()
+    ]
+    assert "same read" in doubts(records, "itl_p50_ms") and "same read" not in doubts(records, "tpot_mean_ms")
+
+
+def test_a_gap_between_requests_is_seen_by_littles_law():
+    """Requests that seem to last longer than they keep the stream busy: times and rates cannot both be right."""
+    stretched = [msgspec.structs.replace(r, sent_ns=r.sent_ns - 40 * MS * (r.index % 2)) for r in steady()]
+    assert "Little" not in doubts(steady())
+    wrong = [msgspec.structs.replace(r, output_tokens=r.output_tokens * 2) for r in steady()]
+    assert "Little's law gives" in doubts(wrong) and doubts(stretched) == ""
+
+
+def counters(records, count, start=1000, end=3000):
+    return [Snapshot((t - 2) * MS, (t + 2) * MS, {"output_tokens": count(t)}) for t in (start, end)]
+
+
+def test_a_server_may_count_tokens_as_they_are_made_or_with_the_end():
+    records = steady(streams=4, chunks=40, cycles=12)
+    as_made = counters(records, lambda t: tokens_between(records, 0, t * MS))
+    at_end = counters(records, lambda t: sum(r.output_tokens for r in records if r.end_ns < t * MS))
+    assert doubts(records, counters=as_made) == doubts(records, counters=at_end) == ""
+
+
+def test_somebody_else_on_the_server_is_seen():
+    records = steady()
+    shared = counters(records, lambda t: 1.1 * tokens_between(records, 0, t * MS))
+    assert "nobody else" in doubts(records, counters=shared)
+    assert "nobody else" in doubts(records, "counter_output_tokens_per_s", counters=shared)
+
+
+def test_doubts_of_the_load_stand_on_all_that_depends_on_time():
+    metrics = compute(steady(), SPAN, doubts=["the client was late"])
+    timeless = {key for key, metric in metrics.items() if "the client was late" not in metric.doubts}
+    assert timeless == {"error_rate", "prompt_token_error", "cached_prompt_fraction"}

@@ -1,0 +1,83 @@
+"""What `check` says of a case before anything is started."""
+
+import pytest
+
+from servesmith.recipe.lint import check
+from servesmith.recipe.model import Case, Overlay, Recipe, Workload
+
+KNOWN = frozenset({"parallel", "threads", "cache-type-k", "cache-type-v", "kv-unified", "api-key"})
+
+
+def found(known=None, workload=None, **fields):
+    base = {"name": "a", "engine": "llamacpp", "model": "org/model"}
+    problems = check(Case(recipe=Recipe(**{**base, **fields}), workload=workload or Workload()), known)
+    assert all(problem.remedy for problem in problems)
+    return {problem.field: f"{problem.message} {problem.remedy}" for problem in problems}
+
+
+def test_nothing_to_say():
+    assert found(KNOWN, flags={"-np": 8, "no-kv-unified": True, "-t": 2}) == {}
+
+
+def test_unknown_flags_with_the_nearest():
+    said = found(KNOWN, flags={"paralel": 8, "--": 1, "zzz": 1})
+    assert "`parallel`" in said["flags.paralel"]
+    assert "Delete it" in said["flags.zzz"]
+
+
+def test_flags_are_not_judged_if_nothing_is_known():
+    assert found(None, flags={"anything": 1}) == {}
+
+
+def test_the_same_flag_twice():
+    assert "'-np'" in found(KNOWN, flags={"-np": 8, "parallel": 4})["flags.parallel"]
+
+
+def test_secrets():
+    said = found(env={"HF_TOKEN": "x", "MAX_TOKENS": "1"}, flags={"api-key": "k"})
+    assert set(said) == {"env.HF_TOKEN", "flags.api-key"}
+    assert not any("hf_" in text for text in said.values())
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("", "No model"),
+        ("/nowhere/m.gguf", "no /nowhere/m.gguf"),
+        ("./nowhere", "no ./nowhere"),
+        ("m.gguf", "no m.gguf"),
+        ("package:nothing", "package:NAME/FILE"),
+        ("package:no_such_package_here/m.gguf", "pip install no_such_package_here"),
+    ],
+)
+def test_models_that_are_not_there(model, says):
+    assert says in found(model=model)["model"]
+
+
+def test_models_that_are_there(tmp_path):
+    (tmp_path / "m.gguf").touch()
+    assert found(model=str(tmp_path / "m.gguf")) == {}
+    assert found(model="package:pytest/m.gguf") == {}
+    assert found(model="", engine="endpoint", url="http://h") == {}
+    assert "model" not in found(model="/models/in-the-container", image="i:1")
+
+
+def test_overlay_sources(tmp_path):
+    overlays = (Overlay(source=str(tmp_path), target="/t"), Overlay(source="/nowhere", target="/t"))
+    assert set(found(overlays=overlays)) == {"overlays.1.source"}
+
+
+def test_image_by_tag():
+    assert "sha256" in found(image="vllm/vllm-openai:latest")["image"]
+    assert found(image="vllm/vllm-openai@sha256:" + "0" * 64) == {}
+
+
+def test_lossy_settings():
+    assert "kv-q4" in found(flags={"-ctk": "q4_0", "cache-type-v": "q4_0"})["flags"]
+    assert found(flags={"-ctk": "q4_0"}) == {}
+
+
+def test_prompts_that_are_all_prefix():
+    assert (
+        "shorter" in found(workload=Workload(prompt_tokens=8, shared_prefix_tokens=8))["workload.shared_prefix_tokens"]
+    )

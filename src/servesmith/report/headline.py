@@ -90,7 +90,9 @@ def _without_blocks(run: Replay, noise: NoiseMeasured | None) -> Headline:
         sentence = "The run was interrupted before it had a result. It can be resumed."
     elif smallest:
         shown = percent(1 + smallest).lstrip("+")
-        sentence = f"Nothing was shown to beat the baseline. A gain of {shown} or more would most likely have been seen."
+        sentence = (
+            f"Nothing was shown to beat the baseline. A gain of {shown} or more would most likely have been seen."
+        )
     else:
         sentence = "Nothing was shown to beat the baseline."
     return Headline(says="none", sentence=sentence, metric=primary_metric(run), detectable=smallest)
@@ -119,4 +121,6 @@ def _failed_sentence(result: TrialResult, metric: str) -> str:
     if result.ending == "ok":
         return f"The trial ended well but has no {metric_name(metric)}."
     line = f" The log says: {result.log_line.strip()}" if result.log_line.strip() else ""
-    return f"The trial {'failed' if result.ending == 'failed' else 'was cut off'}: {result.failure or 'no reason'}.{line}"
+    return (
+        f"The trial {'failed' if result.ending == 'failed' else 'was cut off'}: {result.failure or 'no reason'}.{line}"
+    )

@@ -52,7 +52,7 @@ def lever_table(summary: Summary) -> Table:
     tones: dict[str, Tone] = {"kept": "good", "discarded": "", "refused": "muted", "undecided": "", "open": "muted"}
     return Table(
         "Levers",
-        _columns("lever", "status", "at", "effect>", "blocks>", "why"),
+        columns("lever", "status", "at", "effect>", "blocks>", "why"),
         tuple(
             Row(
                 (row.name, row.status, row.stage, interval(row.effect), str(row.blocks or "-"), row.because),
@@ -73,7 +73,7 @@ def change_table(summary: Summary, *, main: bool = True) -> Table:
                 amount(change.baseline, change.unit),
                 amount(change.final, change.unit),
                 interval(change.effect),
-                "no clear change" if change.reads == "unclear" else change.reads,
+                change.reads,
             ),
             tones[change.reads],
         )
@@ -81,7 +81,7 @@ def change_table(summary: Summary, *, main: bool = True) -> Table:
         if is_main(change.metric) == main
     ]
     a, b = arm_names(summary)
-    return Table("What changed", _columns("metric", f"{a}>", f"{b}>", "change (95 % interval)>", "reads"), tuple(rows))
+    return Table("What changed", columns("metric", f"{a}>", f"{b}>", "change (95 % interval)>", "reads"), tuple(rows))
 
 
 def block_table(comparison: Comparison) -> Table:
@@ -91,7 +91,7 @@ def block_table(comparison: Comparison) -> Table:
         for p in comparison.points
     ]
     title = f"{comparison.stage}: {comparison.subject}"
-    return Table(title, _columns("block>", "A>", "B>", "effect>"), tuple(rows))
+    return Table(title, columns("block>", "A>", "B>", "effect>"), tuple(rows))
 
 
 def worth_table(summary: Summary) -> Table:
@@ -103,7 +103,7 @@ def worth_table(summary: Summary) -> Table:
         )
         for worth in summary.ablation
     ]
-    return Table("Worth of each kept lever", _columns("lever", "worth>", "says", "blocks>"), tuple(rows))
+    return Table("Worth of each kept lever", columns("lever", "worth>", "says", "blocks>"), tuple(rows))
 
 
 def gate_table(gated: Gated) -> Table:
@@ -137,7 +137,7 @@ def gate_table(gated: Gated) -> Table:
         "power>",
         "says",
     )
-    return Table(f"Quality gate of {gated.subject}", _columns(*heads), tuple(rows))
+    return Table(f"Quality gate of {gated.subject}", columns(*heads), tuple(rows))
 
 
 def trial_table(summary: Summary) -> Table:
@@ -158,8 +158,8 @@ def trial_table(summary: Summary) -> Table:
         for trial in summary.trials
     ]
     value = metric_name(summary.headline.metric) if summary.headline.metric else "value"
-    columns = _columns("trial", "recipe", "ended", "start>", f"{value}>", "took>", "reason and log line")
-    return Table("Trials", columns, tuple(rows))
+    heads = columns("trial", "recipe", "ended", "start>", f"{value}>", "took>", "reason and log line")
+    return Table("Trials", heads, tuple(rows))
 
 
 def metric_table(metrics: Mapping[str, Metric], *, main: bool = True) -> Table:
@@ -169,7 +169,7 @@ def metric_table(metrics: Mapping[str, Metric], *, main: bool = True) -> Table:
         for key in sorted(metrics, key=metric_rank)
         if is_main(key) == main
     ]
-    return Table("Metrics", _columns("metric", "value>", "doubts"), tuple(rows))
+    return Table("Metrics", columns("metric", "value>", "doubts"), tuple(rows))
 
 
 def noise_table(noise: NoiseMeasured) -> Table:
@@ -177,14 +177,14 @@ def noise_table(noise: NoiseMeasured) -> Table:
     counts = sorted(noise.detectable, key=int)
     gains = Row(("smallest gain", *(percent(1 + noise.detectable[blocks]) for blocks in counts)))
     title = "Smallest gain that is shown with 80 % power"
-    return Table(title, _columns("blocks", *(f"{blocks}>" for blocks in counts)), (gains,))
+    return Table(title, columns("blocks", *(f"{blocks}>" for blocks in counts)), (gains,))
 
 
 def time_table(summary: Summary) -> Table:
     """Where the time went."""
     rows = [Row((stage, span(seconds))) for stage, seconds in summary.time.stages.items()]
     total = Row((f"all {count(summary.time.trials, 'trial')}", span(summary.time.seconds)), "good")
-    return Table("Time", _columns("stage", "trials took>"), (*rows, total))
+    return Table("Time", columns("stage", "trials took>"), (*rows, total))
 
 
 def arm_names(summary: Summary) -> tuple[str, str]:
@@ -213,7 +213,7 @@ def _share(right: int, items: int) -> str:
     return f"{100 * right / items:.1f} %" if items else "-"
 
 
-def _columns(*heads: str) -> tuple[Column, ...]:
+def columns(*heads: str) -> tuple[Column, ...]:
     """A head that ends in `>` stands right."""
     return tuple(Column(head.rstrip(">"), "right" if head.endswith(">") else "left") for head in heads)
 

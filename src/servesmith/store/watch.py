@@ -10,7 +10,7 @@ class Watcher(Protocol):
     """Told of everything that a person may want to see. Never steers, and must not raise."""
 
     def stage(self, name: str, remaining_trials: int) -> None:
-        """A stage begins (`noise`, `screen`, `confirm`, ...); the trials still planned, all stages together."""
+        """A stage begins (`noise`, `screen`, `confirm`, ...); how many trials it plans. It may take more or fewer."""
         ...
 
     def trial_started(self, key: str) -> None:

@@ -1,0 +1,82 @@
+"""An event as one line for a person who looks on. Pure."""
+
+from servesmith.report.words import amount, count, interval, metric_name, percent
+from servesmith.stats.verdict import Verdict
+from servesmith.store.events import (
+    Decided,
+    Discarded,
+    Event,
+    Found,
+    Gated,
+    Kept,
+    NoiseMeasured,
+    Noted,
+    Proposed,
+    Resumed,
+    RunClosed,
+    Screened,
+    TrialEnded,
+    TrialResult,
+)  # fmt: skip
+
+SHOWN = ("output_tokens_per_s", "ttft_p95_ms", "tpot_mean_ms")
+"""What a trial's line shows of its numbers."""
+
+
+def event_line(event: Event) -> str:
+    """What happened, in one line; empty for events that only open or start something."""
+    match event:
+        case TrialEnded():
+            return trial_line(event.result)
+        case NoiseMeasured():
+            smallest = min(event.detectable.values(), default=0.0)
+            effect = interval(event.verdict.effect)
+            return f"A against A: {effect}; gains from {percent(1 + smallest).lstrip('+')} can be shown"
+        case Found():
+            return f"found: {event.finding}"
+        case Proposed():
+            refused = f"; refused: {', '.join(event.refused)}" if event.refused else ""
+            return f"to try: {', '.join(event.levers) or 'nothing'}{refused}"
+        case Screened():
+            return f"screened; goes into blocks: {', '.join(event.kept) or 'nothing'}"
+        case Decided():
+            return f"{event.stage} {event.subject}: {verdict_line(event.verdict)}"
+        case Gated():
+            return f"gate of {event.subject} {'passed' if event.passed else 'not passed'}: {event.because}"
+        case _:
+            return _decision_line(event)
+
+
+def trial_line(result: TrialResult) -> str:
+    """A trial's key, how it ended, its main numbers or its reason, and what it took."""
+    if result.ending != "ok":
+        reason = ": ".join(part for part in (result.failure, result.log_line.strip()) if part)
+        return f"{result.key} {result.ending} ({reason}), {result.seconds:.0f} s"
+    found = [(key, result.metrics[key]) for key in SHOWN if key in result.metrics]
+    numbers = ", ".join(f"{_brief(key)} {amount(metric.value, metric.unit)}".strip() for key, metric in found)
+    return f"{result.key} ok{f': {numbers}' if numbers else ''}, {result.seconds:.0f} s"
+
+
+def verdict_line(verdict: Verdict) -> str:
+    """`better, +24.1 % (+18.2 % to +30.4 %), 6 blocks`."""
+    return f"{verdict.says}, {interval(verdict.effect)}, {count(verdict.blocks, 'block')}"
+
+
+def _decision_line(event: Event) -> str:
+    match event:
+        case Kept():
+            return f"keep {event.lever}{' (undecided)' if event.undecided else ''}: {event.because}"
+        case Discarded():
+            return f"discard {event.lever} ({event.stage}): {event.because}"
+        case Noted():
+            return f"note: {event.note}"
+        case Resumed():
+            return f"resumed at {event.at}"
+        case RunClosed():
+            return f"{event.ending}: {event.because}"
+        case _:
+            return ""
+
+
+def _brief(key: str) -> str:
+    return {"output_tokens_per_s": "", "ttft_p95_ms": "TTFT p95", "tpot_mean_ms": "TPOT"}.get(key, metric_name(key))

@@ -1,0 +1,239 @@
+"""Recompute a run from its raw records: files by their hashes, numbers, verdicts and gates from what was stored."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from servesmith.errors import EvidenceError
+from servesmith.measure.answers import read_sheets
+from servesmith.measure.evidence import RECORDS, numbers, read_measured
+from servesmith.measure.records import Metric
+from servesmith.recipe.files import read_case
+from servesmith.recipe.model import Case
+from servesmith.stats.compare import noise_of
+from servesmith.stats.gate import GateRules
+from servesmith.stats.rules import Rules
+from servesmith.stats.verdict import Verdict
+from servesmith.store.decide import pairs_of, secondary_verdict, verdict_of
+from servesmith.store.events import Decided, Gated, GreedyAgreement, NoiseMeasured, RunOpened, TrialEnded, TrialResult
+from servesmith.store.gates import discordance, judge_sheets
+from servesmith.store.hashing import file_digest, folder_digests
+from servesmith.store.journal import JOURNAL, read_events
+from servesmith.store.replay import Replay, replay
+
+ANSWERS = "quality"
+GREEDY = "greedy.json"
+_RESTORE = "Restore it from where the evidence was copied from; if that is not possible, the run proves nothing."
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One kind of evidence: does all of it say what it said when it was recorded?"""
+
+    name: str
+    ok: bool
+    detail: str
+    """What was compared; if it is not ok, what differs."""
+    file: str = ""
+    """The first file that differs, relative to the run's folder."""
+
+
+Step = Callable[[], str]
+"""Compares one kind of evidence and says what it compared. Raises EvidenceError at the first difference."""
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """A run's folder as its journal describes it."""
+
+    folder: Path
+    run: Replay
+    case: Case
+    rules: Rules
+
+
+def verify_run(folder: Path) -> tuple[Check, ...]:
+    """Every check of a run's own records. Numbers are only recomputed where journal and files are sound.
+
+    A difference is a check that is not ok. Raises InputError if there is no run here.
+    """
+    journal = checked("journal", lambda: _journal(folder))
+    if not journal.ok:
+        return (journal,)
+    run = replay(read_events(folder))
+    files = (checked("inputs", lambda: _inputs(folder, run.opened)), checked("files", lambda: _files(folder, run)))
+    if not all(check.ok for check in files):
+        return (journal, *files)
+    evidence = Evidence(folder, run, read_case(folder / "recipe.yaml"), rules_of(run.opened))
+    steps = {"numbers": _numbers, "noise": _noise, "verdicts": _verdicts, "gates": _gates}
+    return (journal, *files, *(checked(name, lambda step=step: step(evidence)) for name, step in steps.items()))
+
+
+def checked(name: str, step: Step) -> Check:
+    """Run one step; an EvidenceError becomes a check that is not ok."""
+    try:
+        return Check(name, ok=True, detail=step())
+    except EvidenceError as error:
+        return Check(name, ok=False, detail=error.message.removeprefix(f"{error.file}: "), file=error.file)
+
+
+def require(checks: Sequence[Check]) -> None:
+    """Raise EvidenceError naming every file that differs, if one does."""
+    bad = [check for check in checks if not check.ok]
+    if bad:
+        others = "".join(f"\n{check.file}: {check.detail}" for check in bad[1:])
+        raise EvidenceError(bad[0].file, f"{bad[0].detail}{others}", _RESTORE)
+
+
+def rules_of(opened: RunOpened) -> Rules:
+    """The rules that the run was opened with; what its settings do not say is as it is by default."""
+    settings = opened.settings
+    values: dict[str, object] = {name: settings[name] for name in ("alpha", "minimum_gain") if name in settings}
+    if "looks" in settings:
+        values["looks"] = [int(look) for look in str(settings["looks"]).split(",")]
+    return msgspec.convert(values, Rules)
+
+
+def _journal(folder: Path) -> str:
+    try:
+        events = read_events(folder)
+    except EvidenceError as error:
+        raise EvidenceError(JOURNAL, error.message.partition(": ")[2]) from error
+    replay(events)
+    return f"{len(events)} events, an unbroken chain"
+
+
+def _inputs(folder: Path, opened: RunOpened) -> str:
+    for name, digest in opened.files.items():
+        _same_file(folder, name, digest)
+    if "recipe.yaml" in opened.files and read_case(folder / "recipe.yaml").digest() != opened.case_hash:
+        raise EvidenceError("recipe.yaml", f"is not the case {opened.case_hash} that the journal names.")
+    return f"{', '.join(opened.files)} as they were given"
+
+
+def _files(folder: Path, run: Replay) -> str:
+    """Every file of every recorded trial, and no file that was not recorded."""
+    results = [event.result for event in run.events if isinstance(event, TrialEnded)]
+    latest = {result.folder: result for result in results}
+    for result in latest.values():
+        for name, digest in result.files.items():
+            _same_file(folder, f"{result.folder}/{name}", digest)
+        for name in sorted(folder_digests(folder / result.folder).keys() - result.files.keys()):
+            raise EvidenceError(f"{result.folder}/{name}", "was not there when the trial ended.", "Remove it.")
+    return f"{sum(len(result.files) for result in latest.values())} files of {len(latest)} trials have their SHA-256"
+
+
+def _same_file(folder: Path, name: str, digest: str) -> None:
+    path = folder / name
+    if not path.is_file():
+        raise EvidenceError(name, "is missing.")
+    if (found := file_digest(path)) != digest:
+        raise EvidenceError(name, f"was changed: its SHA-256 is {found[:12]}…, recorded is {digest[:12]}….")
+
+
+def _numbers(evidence: Evidence) -> str:
+    """Every metric of every trial from its raw records."""
+    compared = 0
+    for result in evidence.run.results.values():
+        if result.metrics:
+            _same_numbers(result, _recomputed(evidence.folder, result))
+            compared += len(result.metrics)
+    return f"{compared} numbers of {len(evidence.run.results)} trials follow from the raw records"
+
+
+def _recomputed(folder: Path, result: TrialResult) -> dict[str, Metric]:
+    where = folder / result.folder
+    if RECORDS in result.files:
+        return numbers(read_measured(where))
+    if any(name.startswith(f"{ANSWERS}/") for name in result.files):
+        return {
+            f"accuracy_{sheet.task}": Metric(sheet.right / max(len(sheet.answers), 1), "fraction", "higher")
+            for sheet in read_sheets(where / ANSWERS)
+        }
+    raise EvidenceError(result.folder, "has numbers in the journal but no raw records.")
+
+
+def _same_numbers(result: TrialResult, found: dict[str, Metric]) -> None:
+    for key in sorted(result.metrics.keys() | found.keys()):
+        told, is_now = result.metrics.get(key), found.get(key)
+        if told != is_now:
+            what = f"{key} of trial {result.key} is {_told(told)}, the raw records give {_told(is_now)}."
+            raise EvidenceError(JOURNAL, what)
+
+
+def _told(metric: Metric | None) -> str:
+    if metric is None:
+        return "absent"
+    return f"{metric.value!r} {metric.unit}{f' with doubts {list(metric.doubts)}' if metric.doubts else ''}"
+
+
+def _noise(evidence: Evidence) -> str:
+    """A/A verdicts; their blocks have the keys `noise/block-N/A` and `noise/block-N/B`."""
+    measured = [event for event in evidence.run.events if isinstance(event, NoiseMeasured)]
+    for event in measured:
+        keys = [f"noise/block-{number}/{arm}" for number in range(1, event.verdict.blocks + 1) for arm in "AB"]
+        verdict = _verdict(evidence, keys, fixed=True)
+        _same_verdict("the noise", event.verdict, verdict)
+        noise = noise_of(verdict.log_ratios)
+        if (event.sd, event.detectable) != (noise.sd, {str(n): gain for n, gain in noise.detectable.items()}):
+            raise EvidenceError(JOURNAL, f"the noise is told as {event.sd!r}, its blocks give {noise.sd!r}.")
+    return f"{len(measured)} A/A measurement{'s' * (len(measured) != 1)} recomputed"
+
+
+def _verdicts(evidence: Evidence) -> str:
+    decisions = [event for event in evidence.run.events if isinstance(event, Decided)]
+    for decided in decisions:
+        fixed = decided.stage == "prove"
+        name = f"{decided.stage} {decided.subject}"
+        _same_verdict(name, decided.verdict, _verdict(evidence, decided.trials, fixed=fixed))
+        for metric, told in decided.secondary.items():
+            pairs = pairs_of(decided.trials, evidence.run.results)
+            _same_verdict(f"{name}, {metric}", told, secondary_verdict(pairs, metric, evidence.rules, fixed=fixed))
+    return f"{len(decisions)} verdicts follow from the numbers of their blocks"
+
+
+def _verdict(evidence: Evidence, keys: Sequence[str], *, fixed: bool) -> Verdict:
+    missing = [key for key in keys if key not in evidence.run.results]
+    if missing:
+        raise EvidenceError(JOURNAL, f"a verdict stands on trial {missing[0]}, which is not recorded.")
+    return verdict_of(pairs_of(keys, evidence.run.results), evidence.case.goal, evidence.rules, fixed=fixed)
+
+
+def _same_verdict(name: str, told: Verdict, found: Verdict) -> None:
+    for field in Verdict.__struct_fields__:
+        before, is_now = getattr(told, field), getattr(found, field)
+        if before != is_now:
+            raise EvidenceError(JOURNAL, f"verdict {name}: {field} is told as {before}, its blocks give {is_now}.")
+
+
+def _gates(evidence: Evidence) -> str:
+    """Every gate that came to a decision, from the stored answers of its three trials."""
+    gates = [event for event in evidence.run.events if isinstance(event, Gated) and event.tasks]
+    for gated in gates:
+        folders = [evidence.folder / evidence.run.results[key].folder for key in gated.trials]
+        a, again, b = (read_sheets(folder / ANSWERS) for folder in folders)
+        rules = GateRules(margin=evidence.case.quality.margin, aa_discordance=discordance(a, again))
+        found = judge_sheets(a, b, rules)
+        for field, before, is_now in (
+            ("passed", gated.passed, found.passed),
+            ("tasks", gated.tasks, found.tasks),
+            ("greedy", gated.greedy, _agreement(folders) if gated.greedy else None),
+        ):
+            if before != is_now:
+                raise EvidenceError(
+                    JOURNAL, f"gate of {gated.subject}: {field} is told as {before}, the answers give {is_now}."
+                )
+    return f"{len(gates)} gates follow from the stored answers"
+
+
+def _agreement(folders: Sequence[Path]) -> GreedyAgreement:
+    """Answers of B, and of A restarted, that are A's to the letter. A failed request agrees with nothing."""
+    a, again, b = (tuple(_texts(folder / GREEDY)) for folder in folders)
+    identical, floor = (sum(x is not None and x == y for x, y in zip(a, other, strict=True)) for other in (b, again))
+    return GreedyAgreement(prompts=len(a), identical=identical, floor=floor)
+
+
+def _texts(path: Path) -> Iterator[str | None]:
+    try:
+        yield from msgspec.json.decode(path.read_bytes(), type=list[str | None])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise EvidenceError(str(path), f"cannot be read: {error}.") from error

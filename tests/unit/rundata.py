@@ -269,3 +269,34 @@ def tuned_run(folder: Path, kept: Sequence[str] = ("parallel=8",)) -> FakeRun:
     run.add(closing)
     run.journal.close()
     return run
+
+
+def compared_run(folder: Path, lever: str = "ngram-simple") -> FakeRun:
+    """A finished `compare` of the baseline with one lever, without a gate."""
+    run = FakeRun(folder, verb="compare")
+    decided = run.decide("compare", "rival", run.blocks("compare", (), (lever,), 4))
+    hashed = run.recipe((lever,)).digest()
+    run.add(RunClosed(ending="done", because=decided.verdict.because, recipe_hash=hashed))
+    run.journal.close()
+    return run
+
+
+def benched_run(folder: Path, *, failure: str = "") -> FakeRun:
+    """A finished `bench` of one trial."""
+    run = FakeRun(folder, verb="bench")
+    run.trial("bench/1", failure=failure, line="ggml: out of memory" if failure else "")
+    because = f"failed, {failure}" if failure else "Measured."
+    run.add(RunClosed(ending="failed" if failure else "done", because=because, recipe_hash=run.recipe(()).digest()))
+    run.journal.close()
+    return run
+
+
+def cut_run(folder: Path) -> FakeRun:
+    """A `tune` that was killed in its screening: not closed, one trial under way."""
+    run = FakeRun(folder)
+    run.noise()
+    run.add(Proposed(levers=("parallel=8", "batch=1024"), refused={}))
+    run.trial("screen/round-1/incumbent")
+    run.add(TrialStarted(key="screen/round-1/parallel=8", at=run.at))
+    run.journal.close()
+    return run

@@ -68,7 +68,8 @@ def summary(found: "Summary") -> None:
     """What a run found: verdict first, then what it stands on."""
     out = stdout()
     _headline(out, found.headline)
-    _costs(out, found)
+    if costs := tables.costs(found):
+        _paragraph(out, "costs", ", ".join(costs))
     for lever in found.levers:
         at = f" ({lever.stage})" if lever.status == "discarded" else ""
         _paragraph(out, lever.status, f"{lever.name}{at}: {lever.because}")
@@ -192,14 +193,6 @@ def _console(*, stderr: bool) -> Console:
 def _headline(out: Console, found: "Headline") -> None:
     says = "" if found.says == "none" else f"{found.says.upper()}  "
     out.print(Text.assemble((says, _SAYS[found.says]), (found.sentence, "bold")))
-
-
-def _costs(out: Console, found: "Summary") -> None:
-    """Which of the main metrics got worse."""
-    worse = [(c.metric, c.effect) for c in found.changes if c.reads == "worse" and words.is_main(c.metric)]
-    costs = [f"{words.metric_name(metric)} {words.percent(effect.ratio)}" for metric, effect in worse if effect]
-    if costs:
-        _paragraph(out, "costs", ", ".join(costs))
 
 
 def _sight(out: Console, found: "Summary") -> None:

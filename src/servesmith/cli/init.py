@@ -7,18 +7,14 @@ import typer
 
 from servesmith.cli import show
 from servesmith.errors import InputError, Problem
-from servesmith.recipe.command import shell_line
-from servesmith.recipe.files import dump_case
-from servesmith.recipe.importers import (
-    Imported,
-    command_of,
-    recipe_from_command,
-    recipe_from_compose,
-    recipe_from_inspect,
-    recipe_from_kubernetes,
-    recipe_from_vllm_config,
-)  # fmt: skip
+from servesmith.recipe.command import command_of, shell_line
+from servesmith.recipe.compose import from_compose
+from servesmith.recipe.docker_inspect import from_docker_inspect
+from servesmith.recipe.files import dump_case, read_text, write_text
+from servesmith.recipe.importers import Imported, recipe_from_command, recipe_from_shell
+from servesmith.recipe.kubernetes import from_kubernetes
 from servesmith.recipe.model import Case
+from servesmith.recipe.vllm_config import from_vllm_config
 
 SETTINGS = {"context_settings": {"ignore_unknown_options": True, "allow_interspersed_args": False}}
 
@@ -38,8 +34,17 @@ def init(
 
     Example: servesmith init -o recipe.yaml -- vllm serve Qwen/Qwen3-8B --max-num-seqs 64
     """
-    given = [bool(command), inspect is not None, compose is not None, kubernetes is not None, vllm_config is not None]
-    if sum(given) != 1:
+    files = [
+        (path, reader)
+        for path, reader in (
+            (inspect, from_docker_inspect),
+            (compose, lambda text, file, name="": from_compose(text, file, service, name)),
+            (kubernetes, from_kubernetes),
+            (vllm_config, from_vllm_config),
+        )
+        if path is not None
+    ]
+    if len(files) + bool(command) != 1:
         raise InputError(
             Problem(
                 "give exactly one source.",
@@ -47,30 +52,30 @@ def init(
             )
         )
     if command:
-        imported = recipe_from_command(command)
-    elif inspect is not None:
-        imported = recipe_from_inspect(inspect)
-    elif compose is not None:
-        imported = recipe_from_compose(compose, service)
-    elif kubernetes is not None:
-        imported = recipe_from_kubernetes(kubernetes)
+        imported = _from_words(command, name)
     else:
-        assert vllm_config is not None
-        imported = recipe_from_vllm_config(vllm_config)
-    _write(imported, out, name, force=force)
+        path, reader = files[0]
+        imported = reader(read_text(path), str(path), name=name)
+    _write(imported, out, force=force)
     return 0
 
 
-def _write(imported: Imported, out: Path | None, name: str, *, force: bool) -> None:
-    recipe = imported.recipe.model_copy(update={"name": name}) if name else imported.recipe
-    text = dump_case(Case(recipe=recipe))
+def _from_words(command: list[str], name: str) -> Imported:
+    """One word with spaces in it is a whole command line that was quoted."""
+    if len(command) == 1 and " " in command[0]:
+        return recipe_from_shell(command[0], name)
+    return recipe_from_command(command, name)
+
+
+def _write(imported: Imported, out: Path | None, *, force: bool) -> None:
+    text = dump_case(Case(recipe=imported.recipe))
     if out is None:
         show.text(text)
     elif out.exists() and not force:
         raise InputError(Problem("exists already.", "Choose another name or say --force.", file=str(out)))
     else:
-        out.write_text(text)
+        write_text(out, text)
         show.note(f"wrote {out}")
     for note in imported.notes:
         show.note(f"note: {note}")
-    show.note(f"the same command: {shell_line(command_of(recipe), {})}")
+    show.note(f"the same command: {shell_line(command_of(imported.recipe), {})}")

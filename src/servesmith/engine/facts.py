@@ -116,6 +116,7 @@ def not_honoured(requested: Mapping[str, object], values: Mapping[str, str]) -> 
         wanted, got = _text(requested[flag]).lower(), values[fact].lower()
         if wanted not in _LEFT_TO_THE_ENGINE and wanted != got:
             found.append(f"--{flag} {wanted} was asked for, the engine says {fact}: {got}")
+    # ggml-cpu.c compiles its polling only without OpenMP; there OMP_WAIT_POLICY and GOMP_SPINCOUNT decide
     if "OPENMP = 1" in values.get("instructions", ""):
         found += [
             f"--{flag} does nothing in this build: OpenMP runs its threads"

@@ -184,7 +184,10 @@ class _Start:
             raise StartFailed(Failure("hang", f"{probe.detail}; {seen.log_line}") if unexplained else seen)
         if probe.kind != "token":
             raise StartFailed(Failure("requests-failed", probe.detail))
-        self._check_identity()
+        if not self._is_ours():
+            self._wait_for_exit()
+            self._fail_if_dead()
+            raise StartFailed(Failure("wrong-server", f"nobody listens on port {self.port} any more"))
 
     def _wait_for_health(self, client: ready.Client) -> None:
         deadline = self.started / NANOS_PER_SECOND + self.limits.ready_s
@@ -192,21 +195,19 @@ class _Start:
         while True:
             self._fail_if_dead()
             status = ready.health(client)
-            if status is not None and not known:
-                self._check_identity()
-                known = True
-            if status == ready.OK:
+            known = known or (status is not None and self._is_ours())
+            if known and status == ready.OK:
                 return
             if time.monotonic() > deadline:
                 raise StartFailed(self._classified(None))
             time.sleep(self.limits.poll_s)
 
-    def _check_identity(self) -> None:
-        """Whoever listens on the port must be ours."""
+    def _is_ours(self) -> bool:
+        """True if our own processes listen on the port, False if nobody does; raises StartFailed for a stranger."""
+        ours = self.engine.pids()
         holders = ports.listeners(self.port)
-        if holders and holders <= self.engine.pids():
-            return
-        self._fail_if_dead()
+        if holders <= ours | self.engine.pids():  # asked before and after: workers come and go
+            return bool(holders)
         who = ports.describe(holders)
         raise StartFailed(Failure("wrong-server", f"port {self.port} is served by {who}, not by the engine"))
 

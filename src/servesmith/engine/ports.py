@@ -55,24 +55,27 @@ def refuse_taken(port: int) -> None:
     )
 
 
+UNSEEN = 0
+"""Stands for a process that this user may not see."""
+
+
 def listeners(port: int) -> set[int]:
-    """Processes that listen on the TCP port, on any address. Those of other users may be missing."""
+    """Processes that listen on the TCP port, on any address; empty if nobody does."""
     return {
-        connection.pid
+        connection.pid or UNSEEN
         for connection in psutil.net_connections(kind="tcp")
-        if connection.pid
-        and connection.laddr
-        and connection.laddr.port == port
-        and connection.status == psutil.CONN_LISTEN
+        if connection.laddr and connection.laddr.port == port and connection.status == psutil.CONN_LISTEN
     }
 
 
 def describe(pids: set[int]) -> str:
     """The processes by name and pid, for people."""
-    return ", ".join(_name(pid) for pid in sorted(pids)) or "a process that this user may not see"
+    return ", ".join(_name(pid) for pid in sorted(pids or {UNSEEN}))
 
 
 def _name(pid: int) -> str:
+    if pid == UNSEEN:
+        return "a process that this user may not see"
     try:
         return f"{psutil.Process(pid).name()} (pid {pid})"
     except psutil.NoSuchProcess:

@@ -28,7 +28,8 @@ class Probe(msgspec.Struct, frozen=True):
 
 def open_client(url: str, headers: Mapping[str, str]) -> httpx2.Client:
     """A plain client. Proxies of the environment are ignored: they would stand between us and loopback."""
-    return httpx2.Client(base_url=url, headers=dict(headers), timeout=HEALTH_S, trust_env=False)
+    encrypted = url.startswith("https:")  # else spare the loading of certificates, some 25 ms
+    return httpx2.Client(base_url=url, headers=dict(headers), timeout=HEALTH_S, trust_env=False, verify=encrypted)
 
 
 def health(client: httpx2.Client) -> int | None:

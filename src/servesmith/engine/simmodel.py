@@ -8,7 +8,6 @@ import hashlib
 import math
 import random
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -108,22 +107,25 @@ def tokens(text: str) -> list[int]:
     return [zlib.crc32(word.encode()) % VOCABULARY for word in text.split()]
 
 
-def template(messages: Sequence[dict[str, Any]]) -> str:
-    """The prompt that a chat becomes."""
-    if not all(isinstance(message.get("content"), str) for message in messages):
-        raise BadRequest("each message needs a content of type string")
-    return f"<s> <chat> {' '.join(message['content'] for message in messages)} </chat> <assistant>"
+def template(messages: object) -> str:
+    """The prompt that a chat becomes. Raises BadRequest."""
+    contents = [as_map(message).get("content") for message in as_list(messages)]
+    if not contents or not all(isinstance(content, str) for content in contents):
+        raise BadRequest("messages must be a list, each with a content of type string")
+    return f"<s> <chat> {' '.join(map(str, contents))} </chat> <assistant>"
 
 
 def read_ask(body: dict[str, Any], options: SimOptions, *, chat: bool) -> Ask:
     """Raises BadRequest."""
-    prompt: object = template(body.get("messages") or [{}]) if chat else body.get("prompt", "")
+    prompt: object = template(body.get("messages")) if chat else body.get("prompt", "")
     if ids := as_list(prompt):
         if not all(isinstance(item, int) for item in ids):
             raise BadRequest("prompt must be a string or one list of token ids")
         prompt = " ".join(f"#{item}" for item in ids)
     count = len(str(prompt).split())
-    limit = int(body.get("max_completion_tokens") or body.get("max_tokens") or 64)
+    limit: object = body.get("max_completion_tokens") or body.get("max_tokens") or 64
+    if not isinstance(limit, int) or limit < 1:
+        raise BadRequest("max_tokens must be a whole number of at least 1")
     if count + limit > options.ctx:
         raise BadRequest(f"{count} prompt tokens and {limit} output tokens exceed the context of {options.ctx}")
     stream_options = as_map(body.get("stream_options"))

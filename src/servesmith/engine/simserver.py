@@ -27,6 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from servesmith.engine.jsonview import as_map
 from servesmith.engine.simmodel import (
     VOCABULARY,
     Ask,
@@ -168,10 +169,10 @@ class Sim:
             "/props": self._props,
             "/metrics": self._metrics,
             "/tokenize": _tokenize,
-            "/apply-template": lambda data: {"prompt": template(data.get("messages") or [{}])},
+            "/apply-template": lambda data: {"prompt": template(data.get("messages"))},
         }
         try:
-            data: dict[str, Any] = json.loads(body) if body else {}
+            data = as_map(json.loads(body)) if body else {}
             if time.monotonic() - self.began < self.options.slow_start:
                 await _send(writer, 503, {"error": {"message": "Loading model", "type": "unavailable_error"}})
             elif path in simple:

@@ -119,7 +119,7 @@ def _base(document: Document, path: FilePath) -> FilePath | None:
     if "extends" not in document.data:
         return None
     name = document.data["extends"]
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str) or not name or "\0" in name:
         raise InputError(_at(document.mark(("extends",)), "extends", "Needs the name of one recipe file."))
     return path.parent / name
 

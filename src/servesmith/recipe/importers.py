@@ -7,6 +7,7 @@ first, occurrences of one flag stand together, container options stand before `-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import cast
 
 from pydantic import ValidationError
@@ -76,7 +77,14 @@ class Parts:
 
 def recipe_from_shell(text: str, name: str = "") -> Imported:
     """The recipe of one shell command. Raises InputError."""
-    return recipe_from_command(split_shell(text), name)
+    return recipe_from_command(split_shell(text, home=_home()), name)
+
+
+def _home() -> str:
+    try:
+        return str(Path.home())
+    except RuntimeError:  # a user without an entry
+        return ""
 
 
 def recipe_from_command(argv: Sequence[str], name: str = "") -> Imported:
@@ -84,7 +92,7 @@ def recipe_from_command(argv: Sequence[str], name: str = "") -> Imported:
     for word in argv:
         if not word.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in word):
             raise InputError(command_problem("Has bytes that are not UTF-8.", "Write it as UTF-8.", repr(word)))
-    words = split_shell(argv[0]) if len(argv) == 1 and re.search(r"\s", argv[0].strip()) else list(argv)
+    words = split_shell(argv[0], home=_home()) if len(argv) == 1 and re.search(r"\s", argv[0].strip()) else list(argv)
     return assemble(unwrap(Parts(words)), name)
 
 

@@ -25,9 +25,8 @@ def check(case: Case, known_flags: frozenset[str] | None) -> tuple[Problem, ...]
 def _flags(recipe: Recipe, known: frozenset[str] | None) -> Iterator[Problem]:
     if known is None:
         return
-    meanings = {flag_id(recipe.engine, name).name for name in known}
     for name in recipe.flags:
-        if name in known or flag_id(recipe.engine, name).name in meanings:
+        if {name, name.lstrip("-"), name.replace("_", "-"), flag_id(recipe.engine, name).name} & known:
             continue
         close = get_close_matches(name, known, n=1, cutoff=0.6)
         remedy = f"Did you mean `{close[0]}`?" if close else "Delete it, or use an engine build that has it."
@@ -63,9 +62,9 @@ def _model(recipe: Recipe) -> Iterator[Problem]:
         package, _, file = model.removeprefix(PACKAGE).partition("/")
         if not file or not package.isidentifier():
             yield Problem(f"{model!r} is not of the form package:NAME/FILE.", "Name both.", field="model")
-        elif find_spec(package) is None:
+        elif not _is_installed(package):
             yield Problem(f"The Python package {package} is not installed.", f"pip install {package}", field="model")
-    elif not recipe.image and _is_path(model) and not Path(model).expanduser().exists():
+    elif not recipe.image and _is_path(model) and not _exists(model):
         yield Problem(f"There is no {model} on this machine.", "Correct the path, or fetch the model.", field="model")
 
 
@@ -73,9 +72,23 @@ def _is_path(model: str) -> bool:
     return model.startswith(("/", "./", "../", "~")) or model.endswith(".gguf")
 
 
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):  # too long, a null byte, no home
+        return False
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # a module that is running and has no file, such as __main__
+        return False
+
+
 def _files(recipe: Recipe) -> Iterator[Problem]:
     for index, overlay in enumerate(recipe.overlays):
-        if not Path(overlay.source).expanduser().exists():
+        if not _exists(overlay.source):
             yield Problem(f"There is no {overlay.source}.", "Correct the path.", field=f"overlays.{index}.source")
 
 

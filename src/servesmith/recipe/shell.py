@@ -9,9 +9,15 @@ from servesmith.recipe.argv import command_problem
 from servesmith.recipe.secrets import is_secret_name
 
 _PIECE = re.compile(
-    r"""(?P<single>'[^']*')|(?P<double>"(?:\\.|[^"\\])*")|(?P<escape>\\.)|(?P<variable>\$\{\w+\}|\$\w+)|(?P<char>.)""",
-    re.DOTALL,
+    r"""(?P<single>'[^']*')
+      | (?P<double>"(?:\\.|[^"\\])*")
+      | (?P<escape>\\.)
+      | (?P<tilde>(?<!\S)~(?=/|\s|$))
+      | (?P<variable>\$\{\w+\}|\$\w+)
+      | (?P<char>.)""",
+    re.DOTALL | re.VERBOSE,
 )
+_TILDE = "~"
 _VARIABLE = re.compile(r"\\.|\$\{(\w+)\}|\$(\w+)|[$`]", re.DOTALL)
 _OPERATORS = {
     "|": "a pipe",
@@ -27,12 +33,12 @@ _OPERATORS = {
 }
 
 
-def split_shell(text: str, env: Mapping[str, str] | None = None) -> list[str]:
-    """The words of one simple command; `$NAME` is taken from `env`. Raises InputError for anything else.
+def split_shell(text: str, env: Mapping[str, str] | None = None, home: str = "") -> list[str]:
+    """The words of one simple command; `$NAME` is taken from `env`, `~` is `home`. Raises InputError for anything else.
 
     Secret variables are not replaced: their name stays in the text.
     """
-    known = env or {}
+    known = {**(env or {}), _TILDE: home}
     text = text.replace("\r\n", "\n").strip()
     pieces = [_piece(found, known) for found in _PIECE.finditer(text)]
     try:
@@ -51,6 +57,8 @@ def _piece(found: re.Match[str], env: Mapping[str, str]) -> str:
             return _VARIABLE.sub(lambda inner: _in_quotes(inner, env), text)
         case "variable":
             return shlex.join(_variable(text.strip("${}"), env).split())
+        case "tilde":
+            return _home(env[_TILDE])
         case "char" if text in _OPERATORS:
             message = f"Uses {_OPERATORS[text]}, which only a shell can run."
             raise InputError(
@@ -58,6 +66,12 @@ def _piece(found: re.Match[str], env: Mapping[str, str]) -> str:
             )
         case _:
             return text
+
+
+def _home(home: str) -> str:
+    if not home:
+        raise InputError(command_problem("Whose home `~` is cannot be told here.", "Write the full path.", "~"))
+    return shlex.quote(home)
 
 
 def _in_quotes(found: re.Match[str], env: Mapping[str, str]) -> str:

@@ -27,7 +27,8 @@ from servesmith.units import Json
 _TAG = "tag:yaml.org,2002:"
 _MOST_VALUES = 100_000
 """More than any recipe, manifest or lever file has; a nest of aliases can claim millions."""
-_PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./:@+-]*(?<!:)")
+_DEEPEST = 100
+_PLAIN = re.compile(r"(-?[A-Za-z_/]|\./)[A-Za-z0-9_./:@+-]*(?<!:)")
 _LOOKS_OTHERWISE = frozenset(
     ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "inf", "nan", ".inf", ".nan"]
 )
@@ -134,6 +135,8 @@ class _Reader:
             raise InputError(
                 self._problem(node, path, "Refers to itself or is too large.", "Write it without aliases.")
             )
+        if len(path) > _DEEPEST:
+            raise InputError(self._problem(node, path[:2], "Is nested too deeply.", "Flatten it."))
         if not isinstance(node.value, list):
             return self._scalar(node, path)
         self._under_way.add(id(node))

@@ -256,3 +256,19 @@ def test_quotes_and_escapes_as_in_a_shell():
     line = r"""vllm serve m --a "x \"y\" \$5 \\" --b 'x $y | z' --c x\ y --d "it's" """
     flags = recipe_from_shell(line).recipe.flags
     assert flags == {"a": 'x "y" $5 \\', "b": "x $y | z", "c": "x y", "d": "it's"}
+
+
+def test_tilde_is_home_where_a_shell_says_so(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/a b")
+    line = "docker run -v ~/.cache:/root/.cache vllm/vllm-openai --model ~ --x a~b --y '~/z' --z=~/w"
+    recipe = recipe_from_shell(line).recipe
+    assert recipe.container == {"-v": "/home/a b/.cache:/root/.cache"}
+    assert recipe.model == "/home/a b"
+    assert recipe.flags == {"x": "a~b", "y": "~/z", "z": "~/w"}
+    with pytest.raises(InputError, match="full path"):
+        recipe_from_shell("docker run --entrypoint bash vllm/vllm-openai -c 'vllm serve ~/m'")
+
+
+def test_short_flags_stand_plain_in_the_file():
+    text = dump_case(Case(recipe=recipe_from_shell("llama-server -m x.gguf -np 4 -fa on").recipe))
+    assert 'flags:\n  -np: 4\n  -fa: "on"\n' in text

@@ -5,7 +5,7 @@ import pytest
 from servesmith.recipe.lint import check
 from servesmith.recipe.model import Case, Overlay, Recipe, Workload
 
-KNOWN = frozenset({"parallel", "threads", "cache-type-k", "cache-type-v", "kv-unified", "api-key"})
+KNOWN = frozenset({"parallel", "np", "xyz", "threads", "cache-type-k", "cache-type-v", "kv-unified", "api-key"})
 
 
 def found(known=None, workload=None, **fields):
@@ -16,7 +16,7 @@ def found(known=None, workload=None, **fields):
 
 
 def test_nothing_to_say():
-    assert found(KNOWN, flags={"-np": 8, "no-kv-unified": True, "-t": 2}) == {}
+    assert found(KNOWN, flags={"-np": 8, "no-kv-unified": True, "-t": 2, "-xyz": 1, "cache_type_k": "f16"}) == {}
 
 
 def test_unknown_flags_with_the_nearest():
@@ -46,6 +46,8 @@ def test_secrets():
         ("/nowhere/m.gguf", "no /nowhere/m.gguf"),
         ("./nowhere", "no ./nowhere"),
         ("m.gguf", "no m.gguf"),
+        ("/" + "x" * 5000, "Correct the path"),
+        ("/\0", "Correct the path"),
         ("package:nothing", "package:NAME/FILE"),
         ("package:no_such_package_here/m.gguf", "pip install no_such_package_here"),
     ],

@@ -16,7 +16,7 @@ from servesmith.tune.place import place_of
 from servesmith.tune.preview import preview
 from servesmith.tune.settings import Settings
 
-LEVERS = ("parallel=8", "ngram-simple", "threads-1")
+LEVERS = ("parallel-8", "parallel-16", "threads-1", "ngram-simple")
 SHORTENED = (
     "The demo is shortened to fit into ten minutes: 3 levers of the library, one screening round, "
     "no refining of numbers, looks at 4 and 6 blocks only, 5 proof blocks, gate items from the planner."

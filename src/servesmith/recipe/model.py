@@ -55,8 +55,10 @@ class Recipe(Noun):
     gpus: tuple[int, ...] = Field(default=(), description="GPU indexes; empty: none or as the engine picks")
 
     def digest(self) -> str:
-        """Hash of what is served; the name is a label and does not count."""
-        text = json.dumps(self.model_dump(mode="json", exclude={"name"}), sort_keys=True, separators=(",", ":"))
+        """Hash of what is served. The name is a label and does not count; neither does a field left at its default,
+        so that a field which a later version adds does not change the identity of what was measured before."""
+        data = self.model_dump(mode="json", exclude={"name"}, exclude_defaults=True)
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -93,6 +93,13 @@ json_values = st.recursive(
 )
 
 
+def test_a_key_that_is_gone_or_new_is_named():
+    assert list(differences({"a": {"new": None}}, {"a": {"b": None}})) == [
+        "a.b is missing",
+        "a.new does not belong there",
+    ]
+
+
 @given(json_values)
 def test_equal_documents_do_not_differ(value):
     assert list(differences(value, value)) == []

@@ -1,3 +1,4 @@
+import itertools
 import math
 import random
 
@@ -22,7 +23,7 @@ def test_the_waterfall_starts_at_the_baseline_and_ends_at_the_final(summary):
     bars = waterfall(summary)
     assert [bar.label for bar in bars] == ["baseline", "parallel=8", "batch=1024", "together", "final recipe"]
     assert bars[0].end == summary.headline.baseline
-    for before, after in zip(bars, bars[1:-1], strict=False):
+    for before, after in itertools.pairwise(bars[:-1]):
         assert math.isclose(before.end, after.start)
     assert math.isclose(bars[-2].end, bars[-1].end)
     assert bars[-1].end == summary.headline.final

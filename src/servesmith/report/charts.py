@@ -26,6 +26,8 @@ _RIGHT = 40
 _ROW = 50
 _BAR_ROW = 42
 _LONGEST_LABEL = 27
+_NOTE_CHARACTER = 7.4
+"""Pixels that a character of a note takes at most, on average."""
 _AXIS = {
     "gridColor": "var(--grid)",
     "labelColor": "var(--muted)",
@@ -77,8 +79,7 @@ def blocks_chart(lanes: Sequence[Lane], noise_sd: float | None) -> str:
 
 def waterfall_chart(bars: Sequence[Bar], unit: str) -> str:
     """From baseline to final: a floating bar for each kept lever, with the interval of its worth."""
-    top = max(max(bar.start, bar.end, bar.high) for bar in bars)
-    x = _x(unit, scale=alt.Scale(domain=[0, top * 1.3], nice=False))
+    x = _x(unit, scale=alt.Scale(domain=[0, _room_for_notes(bars)], nice=False))
     y = _y(len(bars))
     rows: Rows = [
         {
@@ -166,6 +167,13 @@ def _y(lanes: int) -> alt.Y:
 
 def _middle(place: int) -> float:
     return place + 0.5
+
+
+def _room_for_notes(bars: Sequence[Bar]) -> float:
+    """End of the waterfall's axis, so that every note has its place to the right of its bar."""
+    width = WIDTH - _LEFT - _RIGHT
+    shares = [(10 + _NOTE_CHARACTER * len(bar.note)) / width for bar in bars]
+    return max(max(bar.start, bar.end, bar.high) / (1 - share) for bar, share in zip(bars, shares, strict=True))
 
 
 def _offset(number: int, count: int) -> float:

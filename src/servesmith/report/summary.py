@@ -45,7 +45,7 @@ def summarise(events: Sequence[Event]) -> Summary:
         because=closed.because if closed else "",
         headline=headline(run, main, _gate_of(run, main, gates), noise),
         noise=noise,
-        findings=tuple(event for event in run.events if isinstance(event, Found)),
+        findings=_findings(run.events),
         levers=levers,
         comparisons=comparisons,
         ablation=ablation(comparisons, levers),
@@ -65,6 +65,12 @@ def summarise(events: Sequence[Event]) -> Summary:
 def encode(summary: Summary) -> bytes:
     """The bytes of `summary.json`: indented, ending in a line feed, equal for equal summaries."""
     return msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"
+
+
+def _findings(events: Sequence[Event]) -> tuple[Found, ...]:
+    """Each finding once, as it was first stated: a later round of the search states it again."""
+    found = {event.finding: event for event in reversed(events) if isinstance(event, Found)}
+    return tuple(reversed(found.values()))
 
 
 def _last_decisions(events: Sequence[Event]) -> list[Decided]:

@@ -11,7 +11,18 @@ from servesmith.errors import EvidenceError
 from servesmith.report.nouns import Summary
 from servesmith.report.summary import encode, summarise
 from servesmith.stats.verdict import Verdict
-from servesmith.store.events import Decided, Discarded, Gated, Kept, Noted, Proposed, RunClosed, Screened, TrialEnded
+from servesmith.store.events import (
+    Decided,
+    Discarded,
+    Found,
+    Gated,
+    Kept,
+    Noted,
+    Proposed,
+    RunClosed,
+    Screened,
+    TrialEnded,
+)
 from servesmith.store.journal import read_events
 
 
@@ -158,6 +169,12 @@ def test_a_lever_that_the_ablation_drops_is_not_kept(events):
     told = summarise([*events[:-1], dropped, events[-1]])
     assert told.levers_kept == ()
     assert ("discarded", "ablate") in {(row.status, row.stage) for row in told.levers if row.name == "parallel=8"}
+
+
+def test_a_finding_that_a_later_round_repeats_is_told_once(events):
+    found = only(events, Found)
+    again = msgspec.structs.replace(found[0], levers=())
+    assert summarise([*events[:-1], again, events[-1]]).findings == tuple(found)
 
 
 def test_compare_speaks_of_a_and_b(tmp_path):

@@ -12,8 +12,7 @@ import msgspec
 
 from servesmith.measure.answers import Answer, Sheet, write_sheets
 from servesmith.measure.counters import Snapshot
-from servesmith.measure.metrics import compute
-from servesmith.measure.parquet import write_records
+from servesmith.measure.evidence import Counters, Measured, numbers, write_measured
 from servesmith.measure.records import ChunkKind, RequestRecord, Window
 from servesmith.recipe.files import dump_case
 from servesmith.recipe.model import Case, Goal, Load, Quality, Recipe
@@ -39,7 +38,7 @@ from servesmith.store.events import (
     TrialResult,
     TrialStarted,
 )  # fmt: skip
-from servesmith.store.gates import judge_sheets
+from servesmith.store.gates import discordance, judge_sheets
 from servesmith.store.hashing import file_digest, folder_digests
 from servesmith.store.journal import Journal
 
@@ -139,15 +138,17 @@ class FakeRun:
         self.add(NoiseMeasured(verdict=verdict, sd=noise.sd, detectable=detectable))
 
     def gate(self, subject: str, levers: Sequence[str], *, wrong: int = 1) -> Gated:
-        """Both arms answer 80 items a task; B gets `wrong` of A's right ones wrong in each."""
-        sides: dict[str, tuple[Sheet, ...]] = {}
-        keys = tuple(f"gate/{subject}/{arm}" for arm in "AB")
-        for key, misses, recipe in ((keys[0], 0, ()), (keys[1], wrong, levers)):
-            sides[key] = self._answers(key, misses, recipe)
-        verdict = judge_sheets(sides[keys[0]], sides[keys[1]], GateRules(margin=self.case.quality.margin))
+        """The baseline twice and the candidate answer 80 items a task; B gets `wrong` of A's right ones wrong."""
+        keys = tuple(f"gate/{subject}/{arm}" for arm in ("A", "A-restarted", "B"))
+        a, again, b = (
+            self._answers(key, misses, recipe)
+            for key, misses, recipe in zip(keys, (0, 0, wrong), ((), (), levers), strict=True)
+        )
+        rules = GateRules(margin=self.case.quality.margin, aa_discordance=discordance(a, again))
+        verdict = judge_sheets(a, b, rules)
         gated = Gated(
             subject=subject, recipe_hash=self.recipe(levers).digest(), passed=verdict.passed, tasks=verdict.tasks,
-            greedy=GreedyAgreement(prompts=8, identical=7, floor=8), because=verdict.because, trials=keys,
+            greedy=GreedyAgreement(prompts=8, identical=8, floor=8), because=verdict.because, trials=keys,
         )  # fmt: skip
         self.add(gated)
         return gated
@@ -167,6 +168,7 @@ class FakeRun:
             for task, chance, hard in (("arithmetic", 0.0, 6), ("copy", 0.0, 19), ("sort", 0.0, 8), ("yesno", 0.5, 2))
         )  # fmt: skip
         write_sheets(folder / "quality", sheets)
+        (folder / "greedy.json").write_bytes(msgspec.json.encode([f"answer {number}" for number in range(8)]))
         recipe = self.recipe(levers)
         (folder / "command.txt").write_text(command_line(recipe))
         result = TrialResult(
@@ -185,9 +187,11 @@ class FakeRun:
         made = sum(tokens for r in records for s, tokens in zip(r.chunk_ns, r.chunk_tokens, strict=True)
                    if window.start_ns <= s < end)  # fmt: skip
         after = Snapshot(end, end + 1000, {"output_tokens": 100.0 + made})
-        write_records(folder / "requests.parquet", records, window)
-        (folder / "counters.json").write_bytes(msgspec.json.encode({"before": before, "after": after}))
-        return compute(records, window, before, after)
+        memory = 310.0 * draw.uniform(0.995, 1.005) * (1.35 if "parallel=8" in levers else 1)
+        counters = Counters(before=before, after=after, memory_peak_mib=round(memory, 1))
+        measured = Measured(records=records, window=window, doubts=(), counters=counters)
+        write_measured(folder, measured)
+        return numbers(measured)
 
 
 def command_line(recipe: Recipe) -> str:
@@ -263,5 +267,36 @@ def tuned_run(folder: Path, kept: Sequence[str] = ("parallel=8",)) -> FakeRun:
         ending="done", because=proof.verdict.because, levers=stack, recipe_hash=run.recipe(stack).digest()
     )
     run.add(closing)
+    run.journal.close()
+    return run
+
+
+def compared_run(folder: Path, lever: str = "ngram-simple") -> FakeRun:
+    """A finished `compare` of the baseline with one lever, without a gate."""
+    run = FakeRun(folder, verb="compare")
+    decided = run.decide("compare", "rival", run.blocks("compare", (), (lever,), 4))
+    hashed = run.recipe((lever,)).digest()
+    run.add(RunClosed(ending="done", because=decided.verdict.because, recipe_hash=hashed))
+    run.journal.close()
+    return run
+
+
+def benched_run(folder: Path, *, failure: str = "") -> FakeRun:
+    """A finished `bench` of one trial."""
+    run = FakeRun(folder, verb="bench")
+    run.trial("bench/1", failure=failure, line="ggml: out of memory" if failure else "")
+    because = f"failed, {failure}" if failure else "Measured."
+    run.add(RunClosed(ending="failed" if failure else "done", because=because, recipe_hash=run.recipe(()).digest()))
+    run.journal.close()
+    return run
+
+
+def cut_run(folder: Path) -> FakeRun:
+    """A `tune` that was killed in its screening: not closed, one trial under way."""
+    run = FakeRun(folder)
+    run.noise()
+    run.add(Proposed(levers=("parallel=8", "batch=1024"), refused={}))
+    run.trial("screen/round-1/incumbent")
+    run.add(TrialStarted(key="screen/round-1/parallel=8", at=run.at))
     run.journal.close()
     return run

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes, on stderr: a view that renews itself, or plain lines where there is no terminal."""
+"""What a person sees while a run goes, on stderr: a view that renews itself, or plain lines without a terminal."""
 
 import time
 from collections.abc import Callable

@@ -1,10 +1,10 @@
 """Everything that prints, but for the live view. Results go to stdout; notes and errors to stderr. The door to rich."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from pydantic import BaseModel
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _STYLES: dict[Tone, str] = {"": "", "good": "green", "bad": "red", "muted": "dim"}
 _SAYS = {"better": "bold green", "worse": "bold red", "same": "bold", "undecided": "bold yellow", "none": "bold"}
-_STATES: dict[str, Tone] = {"ok": "good", "bad": "bad", "failed": "bad", "broken": "bad", "done": "good", "warn": "bad"}
-_NARROWEST = 100
+_STATES: dict[str, Tone] = {"ok": "good", "bad": "bad", "failed": "bad", "broken": "bad", "done": "good"}
+_NARROWEST = 110
 """Columns where the output is no terminal and so has no width of its own."""
 
 
@@ -68,28 +68,20 @@ def summary(found: "Summary") -> None:
     """What a run found: verdict first, then what it stands on."""
     out = stdout()
     _headline(out, found.headline)
-    if worse := [c for c in found.changes if c.reads == "worse" and c.effect and words.is_main(c.metric)]:
-        costs = ", ".join(f"{words.metric_name(c.metric)} {words.percent(c.effect.ratio)}" for c in worse if c.effect)
-        _paragraph(out, "costs", costs)
-    for table in (
-        tables.lever_table(found),
-        tables.worth_table(found),
-        tables.change_table(found),
-        tables.metric_table(found.metrics),
-    ):
+    if costs := tables.costs(found):
+        _paragraph(out, "costs", ", ".join(costs))
+    for lever in found.levers:
+        at = f" ({lever.stage})" if lever.status == "discarded" else ""
+        _paragraph(out, lever.status, f"{lever.name}{at}: {lever.because}")
+    for table in (tables.worth_table(found), tables.change_table(found), tables.metric_table(found.metrics)):
         _table(out, table)
     for gated in found.gates[-1:]:
         _paragraph(out, "gate", f"{'passed' if gated.passed else 'not passed'}: {gated.because}")
-    if found.noise:
-        noise = f"A against A {words.interval(found.noise.verdict.effect)}, {100 * found.noise.sd:.2f} % a block"
-        _paragraph(out, "noise", noise)
-    if found.headline.detectable:
-        _paragraph(out, "could show", f"gains from {words.percent(1 + found.headline.detectable)} (80 % power)")
+    _sight(out, found)
     for name, entries in (("note", found.notes), ("doubt", found.doubts)):
         for entry in entries:
             _paragraph(out, name, entry)
-    spent = f"{words.count(found.time.trials, 'trial')}, {words.span(found.time.seconds)}"
-    _paragraph(out, "time", spent)
+    _paragraph(out, "time", f"{words.count(found.time.trials, 'trial')}, {words.span(found.time.seconds)}")
 
 
 def checks(found: "Sequence[Check]") -> None:
@@ -136,7 +128,7 @@ def bug(details: Path) -> None:
 
 
 @contextmanager
-def ending(run: "Run") -> Iterator[None]:
+def ending(run: "Run") -> Generator[None]:
     """However the run ends, its view is closed; a run that did not come to its end says how to go on."""
     try:
         yield
@@ -151,7 +143,7 @@ def ending(run: "Run") -> Iterator[None]:
 
 def doctor(found: "Sequence[Finding]") -> None:
     """What is fit and what is not."""
-    rows = [tables.Row((f.state, f.check, f.saw, f.remedy), _STATES[f.state]) for f in found]
+    rows = [tables.Row((f.state, f.check, f.saw, f.remedy), _STATES.get(f.state, "")) for f in found]
     _table(stdout(), Table("", tables.columns("state", "check", "saw", "what to do"), tuple(rows)))
 
 
@@ -160,9 +152,7 @@ def runs(found: "Sequence[RunRow]", folder: Path) -> None:
     if not found:
         line(f"There are no runs in {folder}.")
         return
-    rows = [
-        tables.Row((r.folder, r.verb, r.state, str(r.trials), r.sentence), _STATES.get(r.state, "")) for r in found
-    ]
+    rows = [tables.Row((r.folder, r.verb, r.state, str(r.trials), r.sentence), _STATES.get(r.state, "")) for r in found]
     _table(stdout(), Table("", tables.columns("run", "verb", "state", "trials>", "result"), tuple(rows)))
 
 
@@ -205,6 +195,16 @@ def _headline(out: Console, found: "Headline") -> None:
     out.print(Text.assemble((says, _SAYS[found.says]), (found.sentence, "bold")))
 
 
+def _sight(out: Console, found: "Summary") -> None:
+    """Noise, and the smallest gain that could have been seen."""
+    if found.noise:
+        effect = words.interval(found.noise.verdict.effect)
+        _paragraph(out, "noise", f"A against A {effect}; one block scatters by {100 * found.noise.sd:.2f} %")
+    if found.headline.detectable:
+        smallest = words.percent(1 + found.headline.detectable).lstrip("+")
+        _paragraph(out, "could show", f"gains from {smallest} on (80 % power)")
+
+
 def _paragraph(out: Console, name: str, value: str | Text, width: int = 11) -> None:
     """A name in the margin and a text that wraps beside it."""
     grid = RichTable.grid(padding=(0, 1))
@@ -219,7 +219,7 @@ def _table(out: Console, table: Table) -> None:
         out.print(Padding(rich_table(table), (1, 0, 0, 0)))
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """What msgspec does not know by itself."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")

@@ -74,7 +74,11 @@ def differences(told: Json, expected: Json, place: str = "") -> Iterator[str]:
     match told, expected:
         case dict(), dict():
             for key in sorted(told.keys() | expected.keys()):
-                yield from differences(told.get(key), expected.get(key), f"{place}.{key}".lstrip("."))
+                where = f"{place}.{key}".lstrip(".")
+                if key in told and key in expected:
+                    yield from differences(told[key], expected[key], where)
+                else:
+                    yield f"{where} {'is missing' if key in expected else 'does not belong there'}"
         case list(), list() if len(told) == len(expected):
             for number, (one, other) in enumerate(zip(told, expected, strict=True)):
                 yield from differences(one, other, f"{place}[{number}]")

@@ -1,3 +1,4 @@
+# pyright: reportUnknownMemberType=false
 """Charts as static SVG: no script, no font measuring, equal input gives equal bytes. The door to altair and vl-convert.
 
 Colours are the page's CSS variables (`var(--a)`), so a chart follows dark, light and print without being drawn again.
@@ -7,6 +8,7 @@ Padding is fixed (`autosize: none`) and labels are placed, so nothing depends on
 import math
 import re
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any, Literal
 
 import altair as alt
@@ -24,6 +26,19 @@ _RIGHT = 40
 _ROW = 50
 _BAR_ROW = 42
 _LONGEST_LABEL = 27
+_NOTE_CHARACTER = 7.4
+"""Pixels that a character of a note takes at most, on average."""
+_AXIS = {
+    "gridColor": "var(--grid)",
+    "labelColor": "var(--muted)",
+    "titleColor": "var(--muted)",
+    "labelFontSize": 12,
+    "titleFontSize": 12.5,
+    "titleFontWeight": "normal",
+    "titlePadding": 8,
+    "labelLimit": 0,
+    "titleLimit": 0,
+}
 
 Rows = list[dict[str, Any]]
 Layer = alt.Chart
@@ -32,7 +47,7 @@ Layers = list[Layer]
 
 def renderer() -> str:
     """What draws, with versions: bytes can be compared only between equal ones."""
-    return f"altair {alt.__version__}, vl-convert {vl_convert.__version__}, Vega-Lite {VEGA_LITE}"
+    return f"altair {version('altair')}, vl-convert {version('vl-convert-python')}, Vega-Lite {VEGA_LITE}"
 
 
 def blocks_chart(lanes: Sequence[Lane], noise_sd: float | None) -> str:
@@ -64,14 +79,21 @@ def blocks_chart(lanes: Sequence[Lane], noise_sd: float | None) -> str:
 
 def waterfall_chart(bars: Sequence[Bar], unit: str) -> str:
     """From baseline to final: a floating bar for each kept lever, with the interval of its worth."""
-    top = max(max(bar.start, bar.end, bar.high) for bar in bars)
-    x = _x(unit, scale=alt.Scale(domain=[0, top * 1.3], nice=False))
+    x = _x(unit, scale=alt.Scale(domain=[0, _room_for_notes(bars)], nice=False))
     y = _y(len(bars))
     rows: Rows = [
-        {"x": bar.start, "x2": bar.end, "low": bar.low, "high": bar.high, "y": _middle(place), "text": true_minus(bar.note),
-         "end": max(bar.start, bar.end, bar.high), "kind": bar.kind}
+        {
+            "y": _middle(place),
+            "x": bar.start,
+            "x2": bar.end,
+            "low": bar.low,
+            "high": bar.high,
+            "end": max(bar.start, bar.end, bar.high),
+            "kind": bar.kind,
+            "text": true_minus(bar.note),
+        }
         for place, bar in enumerate(bars)
-    ]  # fmt: skip
+    ]
     links: Rows = [{"x": bar.end, "y": _middle(place), "y2": _middle(place + 1)} for place, bar in enumerate(bars[:-1])]
     spans = [row for row in rows if row["high"] > row["low"]]
     layers: Layers = [
@@ -123,9 +145,10 @@ def _x(
     scale: alt.Scale | None = None,
     ticks: Sequence[float] | None = None,
 ) -> alt.X:
-    """The quantitative x of every chart. All layers of a chart give the same title, which Vega-Lite then writes once."""
-    places = {"values": ticks} if ticks else {"tickCount": 6}
-    axis = alt.Axis(labelOverlap=False, grid=True, domain=False, ticks=False, labelPadding=6, **places)
+    """The quantitative x of every chart. All layers of a chart give the same title, which then stands there once."""
+    axis = alt.Axis(labelOverlap=False, grid=True, domain=False, ticks=False, labelPadding=6, tickCount=6)
+    if ticks:
+        axis.values = ticks
     return alt.X(f"{field}:Q", title=title, axis=axis, scale=scale or alt.Undefined)
 
 
@@ -144,6 +167,13 @@ def _y(lanes: int) -> alt.Y:
 
 def _middle(place: int) -> float:
     return place + 0.5
+
+
+def _room_for_notes(bars: Sequence[Bar]) -> float:
+    """End of the waterfall's axis, so that every note has its place to the right of its bar."""
+    width = WIDTH - _LEFT - _RIGHT
+    shares = [(10 + _NOTE_CHARACTER * len(bar.note)) / width for bar in bars]
+    return max(max(bar.start, bar.end, bar.high) / (1 - share) for bar, share in zip(bars, shares, strict=True))
 
 
 def _offset(number: int, count: int) -> float:
@@ -188,25 +218,20 @@ def _kinds() -> alt.Color:
     )
 
 
-def _svg(chart: alt.LayerChart, name: str, size: tuple[int, int], title: str, *, left: int = _LEFT) -> str:
+def _svg(
+    chart: alt.LayerChart | alt.FacetChart, name: str, size: tuple[int, int], title: str, *, left: int = _LEFT
+) -> str:
     """Render, then make it fit for a page: scalable, no background, ids that no other chart of the page has."""
     width, height = size
-    spec = (
-        chart.properties(
-            width=width - left - _RIGHT,
-            height=height,
-            autosize=alt.AutoSizeParams(type="none"),
-            padding={"left": left, "right": _RIGHT, "top": 10, "bottom": 46},
-            background="transparent",
-        )
-        .configure(font="inherit")
-        .configure_view(stroke=None)
-        .configure_axis(
-            gridColor="var(--grid)", labelColor="var(--muted)", titleColor="var(--muted)", labelFontSize=12,
-            titleFontSize=12.5, titleFontWeight="normal", titlePadding=8, labelLimit=0, titleLimit=0,
-        )
-        .to_dict()
-    )  # fmt: skip
+    spec: dict[str, Any] = chart.to_dict()
+    spec |= {
+        "width": width - left - _RIGHT,
+        "height": height,
+        "autosize": {"type": "none"},
+        "padding": {"left": left, "right": _RIGHT, "top": 10, "bottom": 46},
+        "background": "transparent",
+        "config": {"font": "inherit", "view": {"stroke": None}, "axis": _AXIS},
+    }
     return _fit_for_page(vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE), name, title)
 
 

@@ -80,7 +80,7 @@ def _gate_sentence(gate: Gated) -> str:
 
 def _without_blocks(run: Replay, noise: NoiseMeasured | None) -> Headline:
     """A run that was to compare but proved nothing: closed without a lever worth proving, or not closed."""
-    smallest = noise.detectable[max(noise.detectable, key=int)] if noise and noise.detectable else 0.0
+    smallest = _detectable(run, noise) if noise else 0.0
     if run.closed is None:
         so_far = count(len(run.results), "trial")
         sentence = f"This run is not finished: {so_far} so far, and no result yet."
@@ -96,6 +96,12 @@ def _without_blocks(run: Replay, noise: NoiseMeasured | None) -> Headline:
     else:
         sentence = "Nothing was shown to beat the baseline."
     return Headline(says="none", sentence=sentence, metric=primary_metric(run), detectable=smallest)
+
+
+def _detectable(run: Replay, noise: NoiseMeasured) -> float:
+    """The smallest gain that the most blocks of this run's own rules would have shown; 0 if it is not known."""
+    last_look = str(run.opened.settings.get("looks", "")).rpartition(",")[2]
+    return noise.detectable.get(last_look, max(noise.detectable.values(), default=0.0))
 
 
 def _of_trials(run: Replay) -> Headline:

@@ -4,12 +4,15 @@ from servesmith.report.nouns import Comparison, LeverRow, LeverStatus, Worth
 from servesmith.store.events import Decided, Discarded, Event, Gated, Kept, Proposed, Screened
 from servesmith.store.replay import Replay
 
+Fates = dict[str, tuple[LeverStatus, str, str]]
+"""Lever to what became of it, at which stage, and why."""
+
 _ORDER: tuple[LeverStatus, ...] = ("kept", "undecided", "open", "discarded", "refused")
 
 
 def lever_rows(run: Replay, comparisons: tuple[Comparison, ...]) -> tuple[LeverRow, ...]:
     """One row a lever: the kept ones first, then the rest in the order in which the journal first named them."""
-    fates: dict[str, tuple[LeverStatus, str, str]] = {}
+    fates: Fates = {}
     scores: dict[str, float] = {}
     for event in run.events:
         scores |= event.scores if isinstance(event, Screened) else {}
@@ -54,29 +57,26 @@ def ablation(comparisons: tuple[Comparison, ...], levers: tuple[LeverRow, ...]) 
     )
 
 
-def _fates(event: Event, so_far: dict[str, tuple[LeverStatus, str, str]]) -> dict[str, tuple[LeverStatus, str, str]]:
+def _fates(event: Event, so_far: Fates) -> Fates:
     """What this event makes of which levers; a later event overrules an earlier one."""
     match event:
         case Proposed():
-            new: dict[str, tuple[LeverStatus, str, str]] = {
-                name: ("open", "propose", "proposed, not yet tried") for name in event.levers if name not in so_far
-            }
-            return new | {name: ("refused", "propose", why) for name, why in event.refused.items()}
+            new: Fates = {name: ("open", "propose", "not yet tried") for name in event.levers if name not in so_far}
+            refused: Fates = {name: ("refused", "propose", why) for name, why in event.refused.items()}
+            return new | refused
         case Screened():
-            passed = {name: _open("screen", "passed the screening") for name in event.kept}
-            return passed | {name: ("discarded", "screen", why) for name, why in event.dropped.items()}
+            passed: Fates = dict.fromkeys(event.kept, ("open", "screen", "passed the screening"))
+            dropped: Fates = {name: ("discarded", "screen", why) for name, why in event.dropped.items()}
+            return passed | dropped
         case Decided(stage="confirm"):
-            return {event.subject: _open("confirm", event.verdict.because)}
+            return {event.subject: ("open", "confirm", event.verdict.because)}
         case Gated() if event.subject in so_far:
-            return {event.subject: _open("gate", event.because)}
+            return {event.subject: ("open", "gate", event.because)}
         case Kept():
-            status, stage = ("undecided", "ablate") if event.undecided else ("kept", "confirm")
-            return {event.lever: (status, stage, event.because)}
+            if event.undecided:
+                return {event.lever: ("undecided", "ablate", event.because)}
+            return {event.lever: ("kept", "confirm", event.because)}
         case Discarded():
             return {event.lever: ("discarded", event.stage, event.because)}
         case _:
             return {}
-
-
-def _open(stage: str, because: str) -> tuple[LeverStatus, str, str]:
-    return ("open", stage, because)

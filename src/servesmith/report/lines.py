@@ -3,8 +3,20 @@
 from servesmith.report.words import amount, count, interval, metric_name, percent
 from servesmith.stats.verdict import Verdict
 from servesmith.store.events import (
-    Decided, Discarded, Event, Found, Gated, Kept, NoiseMeasured, Noted, Proposed, Resumed, RunClosed, Screened,
-    TrialEnded, TrialResult,
+    Decided,
+    Discarded,
+    Event,
+    Found,
+    Gated,
+    Kept,
+    NoiseMeasured,
+    Noted,
+    Proposed,
+    Resumed,
+    RunClosed,
+    Screened,
+    TrialEnded,
+    TrialResult,
 )  # fmt: skip
 
 SHOWN = ("output_tokens_per_s", "ttft_p95_ms", "tpot_mean_ms")
@@ -17,9 +29,7 @@ def event_line(event: Event) -> str:
         case TrialEnded():
             return trial_line(event.result)
         case NoiseMeasured():
-            smallest = min(event.detectable.values(), default=0.0)
-            effect = interval(event.verdict.effect)
-            return f"A against A: {effect}; gains from {percent(1 + smallest).lstrip('+')} can be shown"
+            return f"A against A: {interval(event.verdict.effect)}{_sight(event)}"
         case Found():
             return f"found: {event.finding}"
         case Proposed():
@@ -48,6 +58,15 @@ def trial_line(result: TrialResult) -> str:
 def verdict_line(verdict: Verdict) -> str:
     """`better, +24.1 % (+18.2 % to +30.4 %), 6 blocks`."""
     return f"{verdict.says}, {interval(verdict.effect)}, {count(verdict.blocks, 'block')}"
+
+
+def _sight(noise: NoiseMeasured) -> str:
+    """The smallest gain that can be shown, with the fewest and with the most blocks."""
+    counts = sorted(noise.detectable, key=int)
+    if not counts:
+        return ""
+    few, many = (percent(1 + noise.detectable[blocks]).lstrip("+") for blocks in (counts[0], counts[-1]))
+    return f"; shows gains from {few} on in {counts[0]} blocks, from {many} on in {counts[-1]}"
 
 
 def _decision_line(event: Event) -> str:

@@ -3,6 +3,7 @@
 A `Summary` is derived from the journal alone (`report.summary.summarise`), so it may be deleted and made again.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -55,6 +56,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[Point, ...]
     trials: tuple[str, ...]
     secondary: dict[str, Verdict] = {}
+
+
+def deciding(comparisons: Sequence[Comparison]) -> Comparison | None:
+    """The comparison that the run's result rests on: its last proof, else its last `compare`."""
+    found = (c for stage in ("prove", "compare") for c in reversed(comparisons) if c.stage == stage)
+    return next(found, None)
 
 
 class LeverRow(msgspec.Struct, frozen=True, kw_only=True):

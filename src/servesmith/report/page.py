@@ -1,6 +1,5 @@
 """One self-contained HTML file: no script, no network, equal input gives equal bytes. The door to jinja2."""
 
-import os
 from pathlib import Path
 
 import jinja2
@@ -8,9 +7,9 @@ import msgspec
 from markupsafe import Markup
 
 from servesmith.report import charts, tables, words
-from servesmith.report.nouns import Summary
+from servesmith.report.nouns import Summary, deciding
 from servesmith.report.series import lanes, waterfall
-from servesmith.report.sources import Sources, deciding, read_sources
+from servesmith.report.sources import Sources, read_sources
 from servesmith.report.summary import encode, summarise
 from servesmith.store.journal import read_events
 
@@ -43,12 +42,12 @@ def render(summary: Summary, sources: Sources) -> str:
         s=summary,
         head=summary.headline,
         gate=summary.gates[-1] if summary.gates else None,
-        deciding=deciding(summary),
+        deciding=deciding(summary.comparisons),
         drawn=draw(summary, sources),
         sources=sources,
-        worse=[change for change in summary.changes if change.reads == "worse" and words.is_main(change.metric)],
+        costs=tables.costs(summary),
         generator=f"servesmith {summary.servesmith}; {charts.renderer()}",
-        document=Markup(_script_safe(encode(summary).decode())),  # noqa: S704 - JSON with every < escaped
+        document=Markup(_script_safe(encode(summary).decode())),
         t=tables,
         w=words,
     )
@@ -89,4 +88,4 @@ def _replace(path: Path, data: bytes) -> None:
     """A reader sees the old file or the whole new one."""
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(data)
-    os.replace(partial, path)
+    partial.replace(path)

@@ -6,7 +6,7 @@ import msgspec
 
 from servesmith.measure.evidence import RECORDS
 from servesmith.measure.parquet import read_records
-from servesmith.report.nouns import Comparison, Summary
+from servesmith.report.nouns import Summary, deciding
 from servesmith.report.series import Latencies, latencies
 from servesmith.report.tables import arm_names
 from servesmith.stats.verdict import Arm
@@ -36,14 +36,8 @@ def read_sources(folder: Path, summary: Summary) -> Sources:
     return Sources(_served(folder, summary), _latencies(folder, summary))
 
 
-def deciding(summary: Summary) -> Comparison | None:
-    """The comparison that the headline is about."""
-    found = (c for stage in ("prove", "compare") for c in reversed(summary.comparisons) if c.stage == stage)
-    return next(found, None)
-
-
 def _served(folder: Path, summary: Summary) -> tuple[Served, ...]:
-    """One entry a recipe hash, baseline and final first, the others under the trial that served them first."""
+    """One entry a recipe hash: the deciding A and B first, the others under the trial that served them first."""
     names = dict(zip(_arm_hashes(summary), arm_names(summary), strict=False))
     found: dict[str, Served] = {}
     for trial in summary.trials:
@@ -55,15 +49,15 @@ def _served(folder: Path, summary: Summary) -> tuple[Served, ...]:
 
 
 def _arm_hashes(summary: Summary) -> tuple[str, ...]:
-    comparison = deciding(summary)
+    comparison = deciding(summary.comparisons)
     if comparison is None or not comparison.trials:
-        return (summary.recipe_hash,) if summary.recipe_hash else ()
+        return ()
     hashes = {trial.key: trial.recipe_hash for trial in summary.trials}
     return hashes[comparison.trials[0]], hashes[comparison.trials[1]]
 
 
 def _latencies(folder: Path, summary: Summary) -> Latencies:
-    comparison = deciding(summary)
+    comparison = deciding(summary.comparisons)
     keys = comparison.trials if comparison else tuple(t.key for t in summary.trials if t.ending == "ok")
     folders = {trial.key: folder / trial.folder / RECORDS for trial in summary.trials}
     arms: list[tuple[Arm, Path]] = [

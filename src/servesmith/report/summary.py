@@ -1,5 +1,6 @@
 """Journal to `Summary`. Pure: equal events give an equal summary, so it can be deleted and made again."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
@@ -9,7 +10,7 @@ import msgspec
 from servesmith.measure.records import Metric
 from servesmith.report.headline import headline, primary_metric
 from servesmith.report.levers import ablation, lever_rows
-from servesmith.report.nouns import Change, Comparison, Point, Summary, TimeSpent, TrialRow
+from servesmith.report.nouns import Change, Comparison, Point, Summary, TimeSpent, TrialRow, deciding
 from servesmith.report.words import metric_rank
 from servesmith.stats.rules import Rules
 from servesmith.stats.sample import log_ratios, median
@@ -19,13 +20,15 @@ from servesmith.store.decide import pairs_of
 from servesmith.store.events import Decided, Event, Found, Gated, NoiseMeasured, Noted, TrialEnded, TrialResult
 from servesmith.store.replay import START_TIME, Replay, reading, replay
 
+_NUMBER = re.compile(r"\d[\d.,]*")
+
 
 def summarise(events: Sequence[Event]) -> Summary:
     """All that is told about a run. Raises EvidenceError if the journal contradicts itself."""
     run = replay(events)
     opened, closed = run.opened, run.closed
     comparisons = tuple(_comparison(run, decided) for decided in _last_decisions(run.events))
-    deciding = next((c for stage in ("prove", "compare") for c in reversed(comparisons) if c.stage == stage), None)
+    main = deciding(comparisons)
     gates = tuple(event for event in run.events if isinstance(event, Gated))
     noise = next((event for event in reversed(run.events) if isinstance(event, NoiseMeasured)), None)
     levers = lever_rows(run, comparisons)
@@ -40,18 +43,18 @@ def summarise(events: Sequence[Event]) -> Summary:
         levers_kept=tuple(row.name for row in levers if row.status in ("kept", "undecided")),
         ending=closed.ending if closed else "unfinished",
         because=closed.because if closed else "",
-        headline=headline(run, deciding, _gate_of(run, deciding, gates), noise),
+        headline=headline(run, main, _gate_of(run, main, gates), noise),
         noise=noise,
-        findings=tuple(event for event in run.events if isinstance(event, Found)),
+        findings=_findings(run.events),
         levers=levers,
         comparisons=comparisons,
         ablation=ablation(comparisons, levers),
-        changes=_changes(run, deciding) if deciding else (),
-        metrics={} if deciding else _last_metrics(run),
+        changes=_changes(run, main) if main else (),
+        metrics=_last_metrics(run) if opened.verb == "bench" else {},
         gates=gates,
         trials=tuple(_trial_row(run, event.result) for event in run.events if isinstance(event, TrialEnded)),
         notes=tuple(event.note for event in run.events if isinstance(event, Noted)),
-        doubts=_doubts(run, deciding) if deciding else (),
+        doubts=_doubts(run, main) if main else (),
         time=_time_spent(run),
         settings=opened.settings,
         machine=opened.machine,
@@ -62,6 +65,12 @@ def summarise(events: Sequence[Event]) -> Summary:
 def encode(summary: Summary) -> bytes:
     """The bytes of `summary.json`: indented, ending in a line feed, equal for equal summaries."""
     return msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"
+
+
+def _findings(events: Sequence[Event]) -> tuple[Found, ...]:
+    """Each finding once, as it was first stated: a later round of the search states it again."""
+    found = {event.finding: event for event in reversed(events) if isinstance(event, Found)}
+    return tuple(reversed(found.values()))
 
 
 def _last_decisions(events: Sequence[Event]) -> list[Decided]:
@@ -103,23 +112,23 @@ def _readings(run: Replay, trials: Sequence[str], metric: str) -> list[tuple[Met
     return [(a, b) for a, b in found if a is not None and b is not None]
 
 
-def _gate_of(run: Replay, deciding: Comparison | None, gates: tuple[Gated, ...]) -> Gated | None:
+def _gate_of(run: Replay, main: Comparison | None, gates: tuple[Gated, ...]) -> Gated | None:
     """The last gate on what the deciding blocks call B; of a run that only gates, its last gate."""
-    if deciding is None or not deciding.trials:
+    if main is None or not main.trials:
         return gates[-1] if gates else None
-    final = run.results[deciding.trials[1]].recipe_hash
+    final = run.results[main.trials[1]].recipe_hash
     return next((gate for gate in reversed(gates) if gate.recipe_hash == final), None)
 
 
-def _changes(run: Replay, deciding: Comparison) -> tuple[Change, ...]:
-    pairs = pairs_of(deciding.trials, run.results)
+def _changes(run: Replay, main: Comparison) -> tuple[Change, ...]:
+    pairs = pairs_of(main.trials, run.results)
     keys = {START_TIME, *(key for pair in pairs for result in pair for key in result.metrics)}
-    changes = (_change(run, deciding, key) for key in sorted(keys, key=metric_rank))
+    changes = (_change(run, main, key) for key in sorted(keys, key=metric_rank))
     return tuple(change for change in changes if change is not None)
 
 
-def _change(run: Replay, deciding: Comparison, key: str) -> Change | None:
-    pairs = _readings(run, deciding.trials, key)
+def _change(run: Replay, main: Comparison, key: str) -> Change | None:
+    pairs = _readings(run, main.trials, key)
     if not pairs:
         return None
     a, b = ([pair[side].value for pair in pairs] for side in (0, 1))
@@ -174,12 +183,17 @@ def _trial_row(run: Replay, result: TrialResult) -> TrialRow:
     )
 
 
-def _doubts(run: Replay, deciding: Comparison) -> tuple[str, ...]:
-    """Doubts on the verdict, then on its metric in the trials it stands on, each once with how many have it."""
-    readings = [metric for pair in _readings(run, deciding.trials, deciding.verdict.metric) for metric in pair]
-    seen = Counter(doubt for metric in readings for doubt in metric.doubts)
-    of_trials = (f"{doubt} ({number} of {len(readings)} trials)" for doubt, number in seen.items())
-    return (*deciding.verdict.doubts, *of_trials)
+def _doubts(run: Replay, main: Comparison) -> tuple[str, ...]:
+    """Doubts on the verdict, then on its metric in the trials it stands on.
+
+    Doubts that differ in their numbers only are told once, by the first, with how many trials have one.
+    """
+    readings = [metric for pair in _readings(run, main.trials, main.verdict.metric) for metric in pair]
+    seen = [(_NUMBER.sub("#", doubt), doubt) for metric in readings for doubt in metric.doubts]
+    counts = Counter(kind for kind, _ in seen)
+    first = dict(reversed(seen))
+    of_trials = (f"{first[kind]} ({number} of {len(readings)} trials)" for kind, number in counts.items())
+    return (*main.verdict.doubts, *of_trials)
 
 
 def _time_spent(run: Replay) -> TimeSpent:

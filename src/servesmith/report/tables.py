@@ -84,13 +84,24 @@ def change_table(summary: Summary, *, main: bool = True) -> Table:
     return Table("What changed", columns("metric", f"{a}>", f"{b}>", "change (95 % interval)>", "reads"), tuple(rows))
 
 
+def costs(summary: Summary) -> list[str]:
+    """What a gain is paid with: the main metrics that got worse, the declared one left out. Empty of a loss."""
+    if summary.headline.says == "worse":
+        return []
+    return [
+        f"{metric_name(change.metric)} {percent(change.effect.ratio)}"
+        for change in summary.changes
+        if change.reads == "worse"
+        and change.effect
+        and is_main(change.metric)
+        and change.metric != summary.headline.metric
+    ]
+
+
 def block_table(comparison: Comparison) -> Table:
     """Both values of every block and the effect, positive is better."""
-    rows = [
-        Row((str(p.block), amount(p.a, comparison.unit), amount(p.b, comparison.unit), log_percent(p.log_ratio)))
-        for p in comparison.points
-    ]
-    title = f"{comparison.stage}: {comparison.subject}"
+    rows = [Row((str(p.block), amount(p.a), amount(p.b), log_percent(p.log_ratio))) for p in comparison.points]
+    title = f"{comparison.stage}: {comparison.subject}, {comparison.unit}"
     return Table(title, columns("block>", "A>", "B>", "effect>"), tuple(rows))
 
 

@@ -1,4 +1,4 @@
-"""Recompute a run from its raw records: files against their hashes, numbers, verdicts and gates from what was stored."""
+"""Recompute a run from its raw records: files by their hashes, numbers, verdicts and gates from what was stored."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -52,20 +52,20 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 def verify_run(folder: Path) -> tuple[Check, ...]:
-    """Every check of a run's own records. What cannot be trusted without a sound journal is then left out.
+    """Every check of a run's own records. Numbers are only recomputed where journal and files are sound.
 
     A difference is a check that is not ok. Raises InputError if there is no run here.
     """
-    checks = [checked("journal", lambda: _journal(folder))]
-    if checks[0].ok:
-        run = replay(read_events(folder))
-        checks.append(checked("inputs", lambda: _inputs(folder, run.opened)))
-        checks.append(checked("files", lambda: _files(folder, run)))
-    if all(check.ok for check in checks):
-        evidence = Evidence(folder, run, read_case(folder / "recipe.yaml"), rules_of(run.opened))
-        steps = {"numbers": _numbers, "noise": _noise, "verdicts": _verdicts, "gates": _gates}
-        checks += [checked(name, lambda step=step: step(evidence)) for name, step in steps.items()]
-    return tuple(checks)
+    journal = checked("journal", lambda: _journal(folder))
+    if not journal.ok:
+        return (journal,)
+    run = replay(read_events(folder))
+    files = (checked("inputs", lambda: _inputs(folder, run.opened)), checked("files", lambda: _files(folder, run)))
+    if not all(check.ok for check in files):
+        return (journal, *files)
+    evidence = Evidence(folder, run, read_case(folder / "recipe.yaml"), rules_of(run.opened))
+    steps = {"numbers": _numbers, "noise": _noise, "verdicts": _verdicts, "gates": _gates}
+    return (journal, *files, *(checked(name, lambda step=step: step(evidence)) for name, step in steps.items()))
 
 
 def checked(name: str, step: Step) -> Check:
@@ -228,9 +228,7 @@ def _gates(evidence: Evidence) -> str:
 def _agreement(folders: Sequence[Path]) -> GreedyAgreement:
     """Answers of B, and of A restarted, that are A's to the letter. A failed request agrees with nothing."""
     a, again, b = (tuple(_texts(folder / GREEDY)) for folder in folders)
-    identical, floor = (
-        sum(x is not None and x == y for x, y in zip(a, other, strict=True)) for other in (b, again)
-    )
+    identical, floor = (sum(x is not None and x == y for x, y in zip(a, other, strict=True)) for other in (b, again))
     return GreedyAgreement(prompts=len(a), identical=identical, floor=floor)
 
 

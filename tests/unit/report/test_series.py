@@ -1,0 +1,70 @@
+import itertools
+import math
+import random
+
+import numpy as np
+import pytest
+import rundata
+
+from servesmith.measure.evidence import read_measured
+from servesmith.report.series import MOST_POINTS, lanes, latencies, waterfall
+from servesmith.report.summary import summarise
+from servesmith.store.journal import read_events
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("series") / "run"
+    rundata.tuned_run(folder, ("parallel=8", "batch=1024"))
+    return summarise(read_events(folder))
+
+
+def test_the_waterfall_starts_at_the_baseline_and_ends_at_the_final(summary):
+    bars = waterfall(summary)
+    assert [bar.label for bar in bars] == ["baseline", "parallel=8", "batch=1024", "together", "final recipe"]
+    assert bars[0].end == summary.headline.baseline
+    for before, after in itertools.pairwise(bars[:-1]):
+        assert math.isclose(before.end, after.start)
+    assert math.isclose(bars[-2].end, bars[-1].end)
+    assert bars[-1].end == summary.headline.final
+
+
+def test_steps_say_gain_or_loss(summary):
+    for bar in waterfall(summary)[1:-1]:
+        assert bar.kind == ("gain" if bar.end >= bar.start else "loss")
+        assert bar.low <= bar.end <= bar.high or math.isclose(bar.end, bar.high)
+
+
+def test_without_a_proof_there_is_no_waterfall(tmp_path):
+    rundata.cut_run(tmp_path / "run")
+    assert waterfall(summarise(read_events(tmp_path / "run"))) == ()
+
+
+def test_what_decides_comes_first(summary):
+    drawn = lanes(summary.comparisons)
+    assert drawn[0].label == "final recipe"
+    assert [lane.note for lane in drawn][-2:] == ["ablation: better", "ablation: better"]
+    assert all(lane.low <= lane.effect <= lane.high for lane in drawn)
+
+
+def test_curves_are_the_distribution_that_the_metrics_count(tuned):
+    measured = read_measured(tuned / "trials" / "prove--block-1--A")
+    found = latencies([("A", measured.records, measured.window)])
+    (curve,) = found.ttft
+    samples = [
+        (r.first_token_ns - r.sent_ns) / 1e6
+        for r in measured.records
+        if r.first_token_ns and measured.window.start_ns <= r.first_token_ns < measured.window.end_ns
+    ]
+    assert curve.size == len(samples)
+    assert (curve.x[0], curve.x[-1]) == (round(min(samples), 4), round(max(samples), 4))
+    assert curve.share[-1] == 1.0
+
+
+def test_long_samples_are_thinned_and_keep_their_shape():
+    records, window = rundata.simulate((), random.Random(1))
+    (curve,) = latencies([("A", records, window)] * 20).tpot
+    assert len(curve.x) <= MOST_POINTS + 1
+    assert list(curve.x) == sorted(curve.x)
+    assert list(curve.share) == sorted(curve.share)
+    assert np.interp(0.5, curve.share, curve.x) == pytest.approx(np.median(curve.x), rel=0.02)

@@ -1,0 +1,258 @@
+import math
+import statistics
+
+import msgspec
+import pytest
+import rundata
+from hypothesis import given
+from hypothesis import strategies as st
+
+from servesmith.errors import EvidenceError
+from servesmith.report.nouns import Summary
+from servesmith.report.summary import encode, summarise
+from servesmith.stats.verdict import Verdict
+from servesmith.store.events import (
+    Decided,
+    Discarded,
+    Found,
+    Gated,
+    Kept,
+    Noted,
+    Proposed,
+    RunClosed,
+    Screened,
+    TrialEnded,
+)
+from servesmith.store.journal import read_events
+
+
+@pytest.fixture(scope="module")
+def events(tuned):
+    return read_events(tuned)
+
+
+@pytest.fixture(scope="module")
+def summary(events) -> Summary:
+    return summarise(events)
+
+
+@pytest.fixture(scope="module")
+def two_levers(tmp_path_factory) -> Summary:
+    folder = tmp_path_factory.mktemp("two") / "run"
+    rundata.tuned_run(folder, ("parallel=8", "batch=1024"))
+    return summarise(read_events(folder))
+
+
+def only(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
+def test_the_headline_is_the_proof(summary, events):
+    proof = only(events, Decided)[-1]
+    head = summary.headline
+    assert proof.stage == "prove"
+    assert (head.says, head.uplift, head.blocks) == ("better", proof.verdict.effect, 5)
+    assert head.sentence == (
+        f"The tuned recipe gives {100 * (head.uplift.ratio - 1):.1f} % more output tokens per second than the baseline "
+        f"(95 % interval {100 * (head.uplift.low - 1):.1f} % to {100 * (head.uplift.high - 1):.1f} %, "
+        "5 pairs of fresh server starts), and the answers are as good (quality gate passed)."
+    )
+
+
+def test_baseline_and_final_are_medians_over_the_proof(summary, events):
+    results = {event.result.key: event.result for event in only(events, TrialEnded)}
+    for arm, told in (("A", summary.headline.baseline), ("B", summary.headline.final)):
+        values = [results[f"prove/block-{n}/{arm}"].metrics["output_tokens_per_s"].value for n in range(1, 6)]
+        assert told == statistics.median(values)
+
+
+def test_every_block_of_every_decision_is_told(summary, events):
+    decisions = only(events, Decided)
+    assert [(c.stage, c.subject) for c in summary.comparisons] == [(d.stage, d.subject) for d in decisions]
+    for comparison, decided in zip(summary.comparisons, decisions, strict=True):
+        assert tuple(point.log_ratio for point in comparison.points) == decided.verdict.log_ratios
+        for point in comparison.points:
+            assert math.isclose(point.log_ratio, math.log(point.b / point.a))
+
+
+def test_levers_have_a_fate_and_a_reason(summary):
+    fates = {row.name: (row.status, row.stage) for row in summary.levers}
+    assert fates == {
+        "parallel=8": ("kept", "confirm"),
+        "ngram-simple": ("discarded", "confirm"),
+        "threads-1": ("discarded", "screen"),
+        "flash-attention": ("refused", "propose"),
+    }
+    assert all(row.because for row in summary.levers)
+    assert summary.levers_kept == ("parallel=8",)
+    assert summary.levers[1].effect.high < 1
+
+
+def test_what_got_worse_is_said_by_direction(summary):
+    reads = {change.metric: change.reads for change in summary.changes}
+    assert reads["output_tokens_per_s"] == reads["ttft_p95_ms"] == "better"
+    assert reads["tpot_mean_ms"] == reads["ready_seconds"] == reads["memory_peak_mib"] == "worse"
+    assert reads["error_rate"] == "unclear"
+    tpot = next(change for change in summary.changes if change.metric == "tpot_mean_ms")
+    assert tpot.effect.ratio > 1.2, "the plain ratio, not turned round"
+
+
+def test_a_metric_of_zero_has_no_ratio(summary):
+    errors = next(change for change in summary.changes if change.metric == "error_rate")
+    assert (errors.baseline, errors.final, errors.effect) == (0.0, 0.0, None)
+
+
+def test_with_one_kept_lever_the_proof_is_its_ablation(summary):
+    (worth,) = summary.ablation
+    assert (worth.lever, worth.source, worth.effect) == ("parallel=8", "prove", summary.headline.uplift)
+
+
+def test_with_two_kept_levers_each_has_its_own_worth(two_levers):
+    assert [(worth.lever, worth.source) for worth in two_levers.ablation] == [
+        ("parallel=8", "ablate"),
+        ("batch=1024", "ablate"),
+    ]
+    product = math.prod(worth.effect.ratio for worth in two_levers.ablation)
+    assert math.isclose(product, two_levers.headline.uplift.ratio, rel_tol=0.05)
+
+
+def test_failed_trials_are_told_with_their_log_line(summary):
+    (bad,) = [trial for trial in summary.trials if trial.ending != "ok"]
+    assert (bad.reason, bad.log_line) == ("crash", "terminate: bad thread pool")
+    assert summary.time.trials == len(summary.trials)
+    assert math.isclose(summary.time.seconds, sum(trial.seconds for trial in summary.trials))
+
+
+def test_notes_noise_and_gate_are_told(summary, events):
+    assert summary.notes == tuple(event.note for event in only(events, Noted))
+    assert summary.noise.sd > 0
+    assert [gate.subject for gate in summary.gates] == ["parallel=8", "final"]
+
+
+def test_a_gate_that_did_not_pass_stands_in_the_headline(events):
+    changed = [
+        msgspec.structs.replace(event, passed=False, because="sort vetoes.") if isinstance(event, Gated) else event
+        for event in events
+    ]
+    sentence = summarise(changed).headline.sentence
+    assert sentence.endswith("Do not use it: the quality gate did not pass (sort vetoes).")
+
+
+def test_a_gate_of_another_recipe_says_nothing_of_the_final_one(events):
+    changed = [
+        msgspec.structs.replace(event, recipe_hash="0" * 16) if isinstance(event, Gated) else event for event in events
+    ]
+    assert summarise(changed).headline.sentence.endswith("Whether the answers are as good was not tested.")
+
+
+def test_a_look_that_a_later_one_continued_is_told_once(events):
+    proof = only(events, Decided)[-1]
+    first = msgspec.structs.replace(
+        proof,
+        trials=proof.trials[:8],
+        verdict=Verdict(says="undecided", metric=proof.verdict.metric, effect=None, blocks=4, because="waiting"),
+    )
+    at = list(events).index(proof)
+    told = summarise([*events[:at], first, *events[at:]])
+    assert [c.verdict.blocks for c in told.comparisons if c.stage == "prove"] == [5]
+
+
+def test_a_lever_kept_without_a_settled_worth_is_undecided(events):
+    late = Kept(lever="parallel=8", because="its worth is not settled", undecided=True)
+    told = summarise([*events[:-1], late, events[-1]])
+    assert {row.name: row.status for row in told.levers}["parallel=8"] == "undecided"
+    assert told.levers_kept == ("parallel=8",)
+
+
+def test_a_lever_that_the_ablation_drops_is_not_kept(events):
+    dropped = Discarded(lever="parallel=8", because="no loss without it", stage="ablate")
+    told = summarise([*events[:-1], dropped, events[-1]])
+    assert told.levers_kept == ()
+    assert ("discarded", "ablate") in {(row.status, row.stage) for row in told.levers if row.name == "parallel=8"}
+
+
+def test_a_finding_that_a_later_round_repeats_is_told_once(events):
+    found = only(events, Found)
+    again = msgspec.structs.replace(found[0], levers=())
+    assert summarise([*events[:-1], again, events[-1]]).findings == tuple(found)
+
+
+def test_compare_speaks_of_a_and_b(tmp_path):
+    rundata.compared_run(tmp_path / "run")
+    head = summarise(read_events(tmp_path / "run")).headline
+    assert head.says == "worse"
+    assert head.sentence.startswith("B gives 1")
+    assert "% less output tokens per second than A" in head.sentence
+
+
+def test_doubts_that_differ_in_numbers_only_are_told_once(tmp_path):
+    rundata.compared_run(tmp_path / "run")
+    doubts = summarise(read_events(tmp_path / "run")).doubts
+    assert len([doubt for doubt in doubts if doubt.startswith("Little's law")]) == 1
+
+
+def test_bench_gives_its_number_and_compares_nothing(tmp_path):
+    run = rundata.benched_run(tmp_path / "run")
+    told = summarise(read_events(tmp_path / "run"))
+    assert told.headline.final == run.results["bench/1"].metrics["output_tokens_per_s"].value
+    assert "nothing was compared" in told.headline.sentence
+    assert told.metrics["ready_seconds"].value == run.results["bench/1"].ready_seconds
+    assert (told.changes, told.levers, told.comparisons) == ((), (), ())
+
+
+def test_a_bench_that_failed_says_why(tmp_path):
+    rundata.benched_run(tmp_path / "run", failure="out-of-memory")
+    told = summarise(read_events(tmp_path / "run"))
+    assert told.headline.sentence == "The trial failed: out-of-memory. The log says: ggml: out of memory"
+    assert told.ending == "failed"
+
+
+def test_a_run_that_was_cut_is_unfinished(tmp_path):
+    rundata.cut_run(tmp_path / "run")
+    told = summarise(read_events(tmp_path / "run"))
+    assert (told.ending, told.headline.says) == ("unfinished", "none")
+    assert told.headline.sentence == "This run is not finished: 9 trials so far, and no result yet."
+    assert {row.name: row.status for row in told.levers} == {"parallel=8": "open", "batch=1024": "open"}
+
+
+def test_a_tune_that_kept_nothing_says_what_it_would_have_seen(tmp_path):
+    run = rundata.FakeRun(tmp_path / "run")
+    run.noise()
+    run.add(Proposed(levers=("ngram-simple",), refused={}))
+    run.add(Screened(scores={"ngram-simple": -0.2}, kept=(), dropped={"ngram-simple": "screened at -20 %"}))
+    run.add(RunClosed(ending="done", because="No lever was shown to pay.", recipe_hash="x"))
+    run.journal.close()
+    told = summarise(read_events(tmp_path / "run"))
+    smallest = told.noise.detectable["6"]
+    assert told.headline.detectable == smallest
+    assert told.headline.sentence == (
+        f"Nothing was shown to beat the baseline. A gain of {100 * smallest:.1f} % or more would most likely have been "
+        "seen."
+    )
+
+
+def test_events_that_open_no_run_are_refused(events):
+    with pytest.raises(EvidenceError, match=r"journal\.jsonl"):
+        summarise(events[1:])
+
+
+def test_the_summary_survives_its_own_json(summary):
+    data = encode(summary)
+    assert msgspec.json.decode(data, type=Summary) == summary
+    assert data == encode(summarise_again(summary, data))
+
+
+def summarise_again(summary, data):
+    return msgspec.json.decode(data, type=type(summary))
+
+
+@given(st.integers(min_value=1))
+def test_a_cut_journal_can_always_be_told(events_of_cut, cut):
+    """Killed anywhere, a run can be shown: every prefix of a journal has a summary."""
+    prefix = events_of_cut[: 1 + cut % len(events_of_cut)]
+    assert encode(summarise(prefix))
+
+
+@pytest.fixture(scope="module")
+def events_of_cut(events):
+    return events

@@ -73,7 +73,9 @@ def main() -> None:
         rows.append(row)
         print(f"seed {seed:3d}  {row['says']:10s} blocks {row['blocks']}  {row['because']}", flush=True)
     claims = sum(row["says"] in ("better", "worse") for row in rows)
-    print(f"{claims} claims in {len(rows)} comparisons of a recipe with itself, {(time.time() - began) / 60:.1f} minutes")
+    print(
+        f"{claims} claims in {len(rows)} comparisons of a recipe with itself, {(time.time() - began) / 60:.1f} minutes"
+    )
     if given.out:
         given.out.parent.mkdir(parents=True, exist_ok=True)
         shown = {key: str(value) for key, value in vars(given).items() if key not in ("out", "runs")}

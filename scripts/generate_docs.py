@@ -53,14 +53,23 @@ def option_row(parameter: click.Parameter) -> str:
 def metrics() -> str:
     """Every metric with unit, direction, formula and source."""
     head = f"{NOTE}# Metrics\nTimes and windows are those of [measuring](../structure.md).\n\n"
-    rows = [f"| `{key}` | {kind.unit} | {kind.better} | {kind.formula} | {kind.source} |" for key, kind in METRICS.items()]
-    return head + "| key | unit | better | formula | source |\n| --- | --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"
+    rows = [
+        f"| `{key}` | {kind.unit} | {kind.better} | {kind.formula} | {kind.source} |" for key, kind in METRICS.items()
+    ]
+    return (
+        head + "| key | unit | better | formula | source |\n| --- | --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"
+    )
 
 
 def levers() -> str:
     """The lever library of llama.cpp."""
     head = f"{NOTE}# Levers for llama.cpp\nBounds are assumed; they order the search and stop nothing.\n\n"
-    return head + "| lever | risk | sets | bound | why |\n| --- | --- | --- | --- | --- |\n" + "\n".join(lever_rows()) + "\n"
+    return (
+        head
+        + "| lever | risk | sets | bound | why |\n| --- | --- | --- | --- | --- |\n"
+        + "\n".join(lever_rows())
+        + "\n"
+    )
 
 
 def lever_rows() -> Iterator[str]:

@@ -4,7 +4,7 @@ import re
 import shutil
 
 import pytest
-from conftest import TUNE, VIRTUAL, LEVERS, Shell
+from conftest import LEVERS, TUNE, VIRTUAL, Shell
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_passes_untouched(finished, copy):
 
 
 def test_a_byte_of_a_record(finished, copy):
-    victim = sorted(copy.glob("trials/prove--*/requests.parquet"))[0]
+    victim = min(copy.glob("trials/prove--*/requests.parquet"))
     flip(victim)
     said = finished("verify", copy)
     assert said.code == 4
@@ -46,7 +46,7 @@ def test_a_byte_of_a_record(finished, copy):
 
 @pytest.mark.parametrize("name", ["engine.log", "outcome.json", "recipe.yaml", "facts.json", "command.txt"])
 def test_a_byte_of_any_other_file_of_a_trial(finished, copy, name):
-    victim = sorted(copy.glob(f"trials/prove--*/{name}"))[0]
+    victim = min(copy.glob(f"trials/prove--*/{name}"))
     flip(victim)
     said = finished("verify", copy)
     assert said.code == 4
@@ -68,7 +68,9 @@ def test_a_number_of_the_page(finished, copy):
 def test_a_number_of_the_summary(finished, copy):
     summary = copy / "summary.json"
     text = summary.read_text()
-    summary.write_text(re.sub(r'"ratio":\s*1\.(\d)', lambda m: m.group(0)[:-1] + str((int(m.group(1)) + 1) % 10), text, count=1))
+    summary.write_text(
+        re.sub(r'"ratio":\s*1\.(\d)', lambda m: m.group(0)[:-1] + str((int(m.group(1)) + 1) % 10), text, count=1)
+    )
     assert summary.read_text() != text
     said = finished("verify", copy)
     assert said.code == 4
@@ -83,7 +85,7 @@ def test_a_byte_of_the_journal(finished, copy):
 
 
 def test_answers_of_the_gate(finished, copy):
-    victim = sorted(copy.glob("trials/gate--*/quality/*.jsonl"))[0]
+    victim = min(copy.glob("trials/gate--*/quality/*.jsonl"))
     text = victim.read_text()
     victim.write_text(text.replace('"right":true', '"right":false', 1))
     said = finished("verify", copy)
@@ -92,7 +94,7 @@ def test_answers_of_the_gate(finished, copy):
 
 
 def test_a_missing_trial(finished, copy):
-    shutil.rmtree(sorted(copy.glob("trials/prove--*"))[0])
+    shutil.rmtree(min(copy.glob("trials/prove--*")))
     said = finished("verify", copy)
     assert said.code == 4
     assert "prove--" in said.err

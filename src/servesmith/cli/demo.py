@@ -16,10 +16,11 @@ from servesmith.tune.place import place_of
 from servesmith.tune.preview import preview
 from servesmith.tune.settings import Settings
 
-LEVERS = ("parallel-8", "parallel-16", "threads-1", "ngram-simple")
+LEVERS = ("parallel-8-split", "threads-1", "ngram-simple")
 SHORTENED = (
-    "The demo is shortened to fit into ten minutes: 3 levers of the library, one screening round, "
-    "no refining of numbers, looks at 4 and 6 blocks only, 5 proof blocks, gate items from the planner."
+    "The demo is shortened to fit into ten minutes: 3 levers of the library, short windows, 3 blocks of A/A, one "
+    "screening round, one lever confirmed at most, looks at 4 and 6 blocks, no refining of numbers, 4 proof blocks, "
+    "and the final recipe is gated as strongly as its lever, not at full strength."
 )
 
 
@@ -32,12 +33,13 @@ def demo(seed: Seed = 1, runs: RunsFolder = RUNS, dry_run: DryRun = False, as_js
         case = read_case(Path(path))
     settings = Settings(
         seed=seed,
-        noise_blocks=4,
+        noise_blocks=3,
         rounds=1,
         screen_rounds=1,
         confirm_most=1,
         looks=(4, 6),
-        proof_blocks=5,
+        proof_blocks=4,
+        full_final_gate=False,
         refine_trials=0,
         minimum_gain=case.goal.minimum_gain,
     )

@@ -1,7 +1,8 @@
 """`servesmith init`: a recipe from the command that runs today."""
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 
@@ -19,6 +20,14 @@ from servesmith.recipe.vllm_config import from_vllm_config
 SETTINGS = {"context_settings": {"ignore_unknown_options": True, "allow_interspersed_args": False}}
 
 
+class Reader(Protocol):
+    """Makes a recipe of a file's text."""
+
+    def __call__(self, text: str, file: str, *, name: str = "") -> Imported:
+        """`file` is only for messages."""
+        ...
+
+
 def init(
     command: Annotated[list[str] | None, typer.Argument(help="The command, after --", show_default=False)] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the recipe here, not to stdout")] = None,
@@ -34,16 +43,13 @@ def init(
 
     Example: servesmith init -o recipe.yaml -- vllm serve Qwen/Qwen3-8B --max-num-seqs 64
     """
-    files = [
-        (path, reader)
-        for path, reader in (
-            (inspect, from_docker_inspect),
-            (compose, lambda text, file, name="": from_compose(text, file, service, name)),
-            (kubernetes, from_kubernetes),
-            (vllm_config, from_vllm_config),
-        )
-        if path is not None
+    readers: list[tuple[Path | None, Reader]] = [
+        (inspect, from_docker_inspect),
+        (compose, partial(from_compose, service=service)),
+        (kubernetes, from_kubernetes),
+        (vllm_config, from_vllm_config),
     ]
+    files = [(path, reader) for path, reader in readers if path is not None]
     if len(files) + bool(command) != 1:
         raise InputError(
             Problem(

@@ -13,6 +13,10 @@ import msgspec
 from servesmith.errors import EvidenceError
 from servesmith.measure.records import ErrorClass
 
+ANSWERS = "quality"
+"""Folder of a quality trial that holds one file a task."""
+GREEDY = "greedy.json"
+"""File of a quality trial with the free answers at one stream."""
 SUFFIX = ".jsonl"
 
 

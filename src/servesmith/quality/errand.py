@@ -7,14 +7,11 @@ import msgspec
 from servesmith.desk import Desk, Outcome
 from servesmith.load.client import ask
 from servesmith.load.probe import identify
-from servesmith.measure.answers import Sheet, write_sheets
+from servesmith.measure.answers import ANSWERS, GREEDY, Sheet, write_sheets
 from servesmith.measure.records import Metric, RequestRecord
 from servesmith.quality.gate import Ask, collect, plan_exam, strength
 from servesmith.quality.greedy import greedy_answers, greedy_prompts
 from servesmith.recipe.model import Quality, Risk
-
-ANSWERS = "quality"
-GREEDY = "greedy.json"
 
 
 class QualityErrand(msgspec.Struct, frozen=True):

@@ -78,6 +78,8 @@ class NoiseMeasured(msgspec.Struct, frozen=True, kw_only=True, tag="noise-measur
     """Standard deviation of the log ratio of a block."""
     detectable: dict[str, float]
     """Number of blocks to the smallest relative gain shown with 80 % power."""
+    trials: tuple[str, ...] = ()
+    """Keys in the order A1, B1, A2, B2, ..."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True, tag="found"):

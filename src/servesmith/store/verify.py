@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from servesmith.errors import EvidenceError
-from servesmith.measure.answers import read_sheets
+from servesmith.measure.answers import ANSWERS, GREEDY, read_sheets
 from servesmith.measure.evidence import RECORDS, numbers, read_measured
 from servesmith.measure.records import Metric
 from servesmith.recipe.files import read_case
@@ -22,8 +22,6 @@ from servesmith.store.hashing import file_digest, folder_digests
 from servesmith.store.journal import JOURNAL, read_events
 from servesmith.store.replay import Replay, replay
 
-ANSWERS = "quality"
-GREEDY = "greedy.json"
 _RESTORE = "Restore it from where the evidence was copied from; if that is not possible, the run proves nothing."
 
 
@@ -167,13 +165,12 @@ def _told(metric: Metric | None) -> str:
 
 
 def _noise(evidence: Evidence) -> str:
-    """A/A verdicts; their blocks have the keys `noise/block-N/A` and `noise/block-N/B`."""
+    """A/A verdicts."""
     measured = [event for event in evidence.run.events if isinstance(event, NoiseMeasured)]
     for event in measured:
-        keys = [f"noise/block-{number}/{arm}" for number in range(1, event.verdict.blocks + 1) for arm in "AB"]
-        verdict = _verdict(evidence, keys, fixed=True)
+        verdict = _verdict(evidence, event.trials, fixed=True)
         _same_verdict("the noise", event.verdict, verdict)
-        noise = noise_of(verdict.log_ratios)
+        noise = noise_of(verdict.log_ratios, evidence.rules)
         if (event.sd, event.detectable) != (noise.sd, {str(n): gain for n, gain in noise.detectable.items()}):
             raise EvidenceError(JOURNAL, f"the noise is told as {event.sd!r}, its blocks give {noise.sd!r}.")
     return f"{len(measured)} A/A measurement{'s' * (len(measured) != 1)} recomputed"

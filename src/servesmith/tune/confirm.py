@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from servesmith.recipe.levers import apply
-from servesmith.recipe.model import Case, Lever, Recipe
+from servesmith.recipe.model import Case, Lever, Recipe, Risk
 from servesmith.stats.verdict import Verdict
 from servesmith.store.events import Decided, Discarded, Kept
 from servesmith.tune.blocks import Arena, Blocks, Pairing
@@ -96,6 +96,13 @@ class Confirmer:
 
     def _discard(self, lever: Lever, stage: Literal["confirm", "gate", "budget"], because: str) -> None:
         self._run.record(Discarded(lever=lever.name, because=because, stage=stage))
+
+
+def riskiest(levers: Sequence[Lever]) -> Risk:
+    """The risk class that all of these levers together have."""
+    order: tuple[Risk, ...] = ("lossless", "numerics", "lossy")
+    risks: list[Risk] = [lever.risk for lever in levers]
+    return max(risks, key=order.index)
 
 
 def reaches(verdict: Verdict, minimum_gain: float) -> bool:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from servesmith.measure.answers import read_sheets
-from servesmith.quality.errand import ANSWERS, GREEDY, QualityErrand
+from servesmith.measure.answers import ANSWERS, GREEDY, read_sheets
+from servesmith.quality.errand import QualityErrand
 from servesmith.quality.gate import gate_rules, judge
 from servesmith.quality.greedy import agreement
 from servesmith.recipe.model import Case, Quality, Recipe, Risk

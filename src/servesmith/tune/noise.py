@@ -3,26 +3,26 @@
 from servesmith.errors import MachineError
 from servesmith.recipe.model import Recipe
 from servesmith.stats.compare import noise_of
-from servesmith.store.events import NoiseMeasured
+from servesmith.store.events import NoiseMeasured, Noted
 from servesmith.tune.blocks import Arena, Blocks, Pairing
 from servesmith.tune.run import Run
 
 
 def measure_noise(run: Run, arena: Arena, baseline: Recipe) -> NoiseMeasured:
-    """A/A blocks. One significant A/A is repeated with twice the blocks (one in twenty is by chance alone);
-    if it stays significant, nothing measured here can be trusted and the run ends."""
-    pairing = Pairing("noise", baseline, baseline)
-    blocks = _started(arena.fixed(pairing, run.settings.noise_blocks))
+    """A/A blocks. A significant A/A is repeated once on fresh blocks (one in twenty is significant by chance alone);
+    if that is significant too, nothing measured here can be trusted and the run ends."""
+    blocks = _started(arena.fixed(Pairing("noise", baseline, baseline), run.settings.noise_blocks))
     if blocks.verdict.says in ("better", "worse"):
-        blocks = _started(arena.fixed(pairing, 2 * run.settings.noise_blocks))
+        run.record(Noted(note=f"The baseline differed from itself, so A/A was repeated: {blocks.verdict.because}"))
+        blocks = _started(arena.fixed(Pairing("noise-again", baseline, baseline), run.settings.noise_blocks))
     if blocks.verdict.says in ("better", "worse"):
         raise MachineError(
             f"The baseline differs from itself: {blocks.verdict.because}",
             "Something else moves this machine (another load, clocks, temperature). Run `servesmith doctor`.",
         )
-    noise = noise_of(blocks.verdict.log_ratios)
+    noise = noise_of(blocks.verdict.log_ratios, run.settings.rules())
     detectable = {str(count): gain for count, gain in noise.detectable.items()}
-    event = NoiseMeasured(verdict=blocks.verdict, sd=noise.sd, detectable=detectable)
+    event = NoiseMeasured(verdict=blocks.verdict, sd=noise.sd, detectable=detectable, trials=blocks.trials)
     run.record(event)
     return event
 

@@ -58,7 +58,7 @@ def open_run(plan: Plan, runs: Path, watch: Watcher, clock: Clock) -> Opened:
             case_hash=plan.case.digest(),
             seed=plan.settings.seed,
             at=clock(),
-            settings=plan.settings.as_values(),
+            settings={**plan.settings.as_values(), "metric": plan.case.goal.metric},
             files={name: file_digest(folder / name) for name in inputs},
             machine=machine(),
         )

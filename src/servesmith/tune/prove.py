@@ -4,7 +4,7 @@ from servesmith.recipe.model import Case
 from servesmith.stats.verdict import Verdict
 from servesmith.store.events import Decided, Noted
 from servesmith.tune.blocks import Arena, Pairing
-from servesmith.tune.confirm import Stack
+from servesmith.tune.confirm import Stack, riskiest
 from servesmith.tune.gating import Gatekeeper
 from servesmith.tune.run import Run
 
@@ -25,5 +25,5 @@ def prove(run: Run, case: Case, arena: Arena, gate: Gatekeeper, stack: Stack) ->
             stage="prove", subject="final", verdict=blocks.verdict, trials=blocks.trials, secondary=blocks.secondary
         )
     )
-    gate.judge("final", final, "numerics")
+    gate.judge("final", final, "numerics" if run.settings.full_final_gate else riskiest(stack.levers))
     return blocks.verdict

@@ -1,12 +1,12 @@
 """Numbers around the incumbent (slots, batch sizes, draft length): short trials propose, paired blocks decide."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from servesmith.recipe.levers import apply
 from servesmith.recipe.model import Case, Lever, Recipe, Risk, Span
 from servesmith.store.decide import ratios
 from servesmith.store.events import Noted, TrialResult
-from servesmith.tune.confirm import Confirmer, Stack
+from servesmith.tune.confirm import Confirmer, Stack, riskiest
 from servesmith.tune.run import Run
 from servesmith.tune.screen import short_trial
 from servesmith.tune.seeds import derived
@@ -28,7 +28,7 @@ class Refiner:
             self._run.record(Noted(note="Refining numbers is left out: no kept lever has a range."))
         elif self._run.settings.refine_trials < 2:
             self._run.record(Noted(note="Refining numbers is left out: it is set to fewer than two trials."))
-        elif (best := self._search(stack.recipe, spans, _riskiest(stack.levers))) is None:
+        elif (best := self._search(stack.recipe, spans, riskiest(stack.levers))) is None:
             self._run.record(Noted(note=f"Refining {', '.join(spans)} found nothing above the incumbent."))
         else:
             self._confirmer.one(stack, best)
@@ -73,9 +73,3 @@ def _lever(values: Mapping[str, int], spans: Mapping[str, Span], risk: Risk) -> 
         set=dict(values),
         spans=dict(spans),
     )
-
-
-def _riskiest(levers: Sequence[Lever]) -> Risk:
-    order: tuple[Risk, ...] = ("lossless", "numerics", "lossy")
-    risks: list[Risk] = [lever.risk for lever in levers]
-    return max(risks, key=order.index)

@@ -26,6 +26,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     quality_items: int = 0
     """Items per task in the gate; 0: as the planner says."""
     greedy_prompts: int = 8
+    full_final_gate: bool = True
+    """Ask the final recipe as strongly as a lever that changes numerics, whatever its levers are."""
     minimum_gain: float = 0.01
 
     def rules(self) -> Rules:

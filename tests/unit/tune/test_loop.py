@@ -48,7 +48,9 @@ def test_keeps_what_pays_and_throws_out_the_rest_with_reasons(tmp_path):
 
 
 def test_a_lever_that_pays_but_answers_worse_is_out_at_the_gate(tmp_path):
-    fast_and_wrong = SLOTS.model_copy(update={"name": "fast-and-wrong", "set": {**SLOTS.set, "flags.answers-wrong": 0.3}})
+    fast_and_wrong = SLOTS.model_copy(
+        update={"name": "fast-and-wrong", "set": {**SLOTS.set, "flags.answers-wrong": 0.3}}
+    )
     opened = start(tmp_path, (fast_and_wrong,))
     tuned = finish(opened)
     assert tuned.levers == ()
@@ -143,7 +145,7 @@ def test_a_journal_made_by_other_rules_is_refused(tmp_path):
     finish(opened)
     other = resume(opened.run.folder)
     other.plan.levers[0].set["flags.slots"] = 6
-    with pytest.raises(EvidenceError, match="other version|changed since|recorded for recipe"):
+    with pytest.raises(EvidenceError, match=r"other version|changed since|recorded for recipe"):
         finish(other)
 
 

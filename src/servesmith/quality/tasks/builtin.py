@@ -141,7 +141,8 @@ TASKS: tuple[Task, ...] = (
     ),
     Generated(name="marked", chance=0.0, draw=_draw_marked, max_tokens=16),
 )
-"""Every built-in task. `marked` is what the sim engine can do: the answer stands in the prompt. `sort` and `yesno` are for models that can do them: SmolLM2-135M cannot."""
+"""Every built-in task. `marked` is what the sim engine can do: the answer stands in the prompt. `sort` and `yesno` are
+for models that can do them: SmolLM2-135M cannot."""
 
 DEFAULT = ("copy", "letters", "arithmetic", "recall")
 """The tasks of a gate that names none."""

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import typer.main
 
 from servesmith.cli.app import app
@@ -30,9 +29,8 @@ def pages() -> dict[str, str]:
 def commands() -> str:
     """Every verb with its options."""
     group = typer.main.get_command(app)
-    assert isinstance(group, click.Group)
     parts = [f"{NOTE}# Commands\n"]
-    for name, command in group.commands.items():
+    for name, command in group.commands.items():  # type: ignore[attr-defined]
         lines = [line.strip() for line in (command.help or "").strip().splitlines()]
         parts.append(f"## `servesmith {name}`\n" + "\n".join(lines).replace("Example: ", "Example: `") + "`\n")
         rows = [row for parameter in command.params if (row := option_row(parameter))]
@@ -41,13 +39,14 @@ def commands() -> str:
     return "\n".join(parts)
 
 
-def option_row(parameter: click.Parameter) -> str:
+def option_row(parameter: object) -> str:
     """One line of the table of options."""
-    if not isinstance(parameter, click.Option) or parameter.hidden or parameter.name == "help":
+    names = getattr(parameter, "opts", [])
+    if not names or not names[0].startswith("-") or "--help" in names:
         return ""
-    names = ", ".join(f"`{name}`" for name in parameter.opts)
-    default = "" if parameter.default in (None, False, "", ()) else f"`{parameter.default}`"
-    return f"| {names} | {parameter.help or ''} | {default} |"
+    given = getattr(parameter, "default", None)
+    default = "" if given in (None, False, "", ()) else f"`{given}`"
+    return f"| {', '.join(f'`{name}`' for name in names)} | {getattr(parameter, 'help', '') or ''} | {default} |"
 
 
 def metrics() -> str:

@@ -94,6 +94,9 @@ def _judged(outcome: LoadOutcome, metrics: dict[str, Metric]) -> Outcome:
         said = f"the client was late by {outcome.lag.p99_ms:.0f} ms (p99), so its latencies would be its own"
         return Outcome("failed", Failure("client-too-slow", said))
     failed = [record for record in outcome.records if not record.ok and record.error != "cancelled"]
-    if len(failed) > MOST_FAILED * len(outcome.records) or "output_tokens_per_s" not in metrics:
-        return refused(failed) if failed else Outcome("failed", Failure("requests-failed", "no request ended"), metrics)
+    rate = metrics.get("output_tokens_per_s")
+    if not failed and (rate is None or rate.value == 0):
+        return Outcome("censored", Failure("hang", "not one token arrived while the window was open"), metrics)
+    if len(failed) > MOST_FAILED * len(outcome.records) or rate is None:
+        return refused(failed)
     return Outcome("ok", metrics=metrics)

@@ -6,7 +6,7 @@ import time
 import msgspec
 import psutil
 import pytest
-from conftest import TUNE
+from shell import TUNE
 
 from servesmith.store.events import Discarded, Kept, Resumed, RunClosed, RunOpened, TrialEnded, TrialStarted
 from servesmith.store.journal import read_events

@@ -133,9 +133,9 @@ class FakeRun:
     def noise(self, count: int = 4) -> None:
         keys = self.blocks("noise", (), (), count)
         verdict = verdict_of(pairs_of(keys, self.results), self.case.goal, self.rules, fixed=True)
-        noise = noise_of(verdict.log_ratios)
+        noise = noise_of(verdict.log_ratios, self.rules)
         detectable = {str(number): gain for number, gain in noise.detectable.items()}
-        self.add(NoiseMeasured(verdict=verdict, sd=noise.sd, detectable=detectable))
+        self.add(NoiseMeasured(verdict=verdict, sd=noise.sd, detectable=detectable, trials=keys))
 
     def gate(self, subject: str, levers: Sequence[str], *, wrong: int = 1) -> Gated:
         """The baseline twice and the candidate answer 80 items a task; B gets `wrong` of A's right ones wrong."""

@@ -11,8 +11,8 @@ import tempfile
 import traceback
 from pathlib import Path
 
-import click
 import typer
+from typer.exceptions import TyperException
 
 from servesmith import __version__
 from servesmith.cli import (
@@ -80,10 +80,10 @@ def _run() -> int:
     except ServesmithError as error:
         show.error(error)
         return error.exit_code
-    except click.exceptions.ClickException as error:
+    except TyperException as error:
         show.usage(error.format_message(), getattr(getattr(error, "ctx", None), "command_path", "servesmith"))
         return 2
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         show.interrupted()
         return INTERRUPTED
     except BrokenPipeError:

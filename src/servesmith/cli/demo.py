@@ -16,7 +16,7 @@ from servesmith.tune.place import place_of
 from servesmith.tune.preview import preview
 from servesmith.tune.settings import Settings
 
-LEVERS = ("parallel-8-split", "threads-1", "ngram-simple")
+LEVERS = ("parallel-16-split", "threads-1", "ngram-simple")
 SHORTENED = (
     "The demo is shortened to fit into ten minutes: 3 levers of the library, short windows, 3 blocks of A/A, one "
     "screening round, one lever confirmed at most, looks at 4 and 6 blocks, no refining of numbers, 4 proof blocks, "
@@ -48,7 +48,6 @@ def demo(seed: Seed = 1, runs: RunsFolder = RUNS, dry_run: DryRun = False, as_js
     if dry_run:
         show.preview(preview(plan, place), as_json=as_json)
         return 0
-    show.note(SHORTENED)
     opened = open_run(plan, runs, watching(), now)
     with show.ending(opened.run):
         opened.run.record(Noted(note=SHORTENED))

@@ -41,6 +41,7 @@ def ablation(comparisons: tuple[Comparison, ...], levers: tuple[LeverRow, ...]) 
     """
     kept = [row.name for row in levers if row.status in ("kept", "undecided")]
     found = {c.subject: c for c in comparisons if c.stage == "ablate"}
+    kept = kept or list(found)  # a run of `ablate` keeps nothing: it measures what another run kept
     proof = next((c for c in reversed(comparisons) if c.stage == "prove"), None)
     if len(kept) == 1 and proof:
         found = {kept[0]: proof}

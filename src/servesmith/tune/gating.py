@@ -40,6 +40,7 @@ class Gatekeeper:
         return gated
 
     def _asked(self, subject: str, recipe: Recipe, risk: Risk) -> Gated:
+        self._run.watch.stage("gate: the same questions to both", 3)
         name = f"gate/{risk}"
         asked = (("A", self._case.recipe), ("A-restarted", self._case.recipe), (f"B-{recipe.digest()[:6]}", recipe))
         results = [self._trial(f"{name}/{arm}", of, risk) for arm, of in asked]

@@ -4,7 +4,7 @@ import re
 import shutil
 
 import pytest
-from conftest import LEVERS, TUNE, VIRTUAL, Shell
+from shell import LEVERS, TUNE, VIRTUAL, Shell
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import jinja2
 import msgspec
 from markupsafe import Markup
 
-from servesmith.report import charts, tables, words
+from servesmith.report import tables, words
 from servesmith.report.nouns import Summary, deciding
 from servesmith.report.series import lanes, waterfall
 from servesmith.report.sources import Sources, read_sources
@@ -37,6 +37,8 @@ def write_report(folder: Path) -> Summary:
 
 def render(summary: Summary, sources: Sources) -> str:
     """The page's text. Nothing in it comes from elsewhere than its arguments: no clock, no machine."""
+    from servesmith.report import charts  # 0.6 s to import, and only drawing needs it
+
     template = _environment().get_template("report.html.j2")
     return template.render(
         s=summary,
@@ -55,6 +57,8 @@ def render(summary: Summary, sources: Sources) -> str:
 
 def draw(summary: Summary, sources: Sources) -> Drawn:
     """All charts of a page."""
+    from servesmith.report import charts
+
     rows, bars, latencies = lanes(summary.comparisons), waterfall(summary), sources.latencies
     sd = summary.noise.sd if summary.noise else None
     return Drawn(

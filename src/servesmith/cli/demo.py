@@ -9,7 +9,6 @@ from servesmith.cli.finish import finished
 from servesmith.cli.tune import choose
 from servesmith.engine.registry import adapter
 from servesmith.recipe.files import read_case
-from servesmith.store.events import Noted
 from servesmith.tune.loop import tune as loop
 from servesmith.tune.open import Plan, open_run
 from servesmith.tune.place import place_of
@@ -18,7 +17,7 @@ from servesmith.tune.settings import Settings
 
 LEVERS = ("parallel-16-split", "threads-1", "ngram-simple")
 SHORTENED = (
-    "The demo is shortened to fit into ten minutes: 3 levers of the library, short windows, 3 blocks of A/A, one "
+    "The demo is shortened to fit into ten minutes: 3 levers of the library, short windows, one "
     "screening round, one lever confirmed at most, looks at 4 and 6 blocks, no refining of numbers, 4 proof blocks, "
     "and the final recipe is gated as strongly as its lever, not at full strength."
 )
@@ -33,13 +32,14 @@ def demo(seed: Seed = 1, runs: RunsFolder = RUNS, dry_run: DryRun = False, as_js
         case = read_case(Path(path))
     settings = Settings(
         seed=seed,
-        noise_blocks=3,
+        noise_blocks=4,
         rounds=1,
         screen_rounds=1,
         confirm_most=1,
         looks=(4, 6),
         proof_blocks=4,
         full_final_gate=False,
+        shortened=SHORTENED,
         refine_trials=0,
         minimum_gain=case.goal.minimum_gain,
     )
@@ -50,7 +50,6 @@ def demo(seed: Seed = 1, runs: RunsFolder = RUNS, dry_run: DryRun = False, as_js
         return 0
     opened = open_run(plan, runs, watching(), now)
     with show.ending(opened.run):
-        opened.run.record(Noted(note=SHORTENED))
         tuned = loop(opened.run, case, plan.levers, place)
     finished(opened.run, as_json=as_json)
-    return 0 if tuned.proof is not None and tuned.proof.says == "better" else 1
+    return 0 if tuned.levers else 1

@@ -78,6 +78,6 @@ def choose(case: Case, files: list[Path], only: list[str], allow_lossy: list[str
 def _go(opened: Opened, *, as_json: bool) -> int:
     run, plan = opened.run, opened.plan
     with show.ending(run):
-        loop(run, plan.case, plan.levers, place_of(plan.case, adapter(plan.case.recipe.engine)))
+        tuned = loop(run, plan.case, plan.levers, place_of(plan.case, adapter(plan.case.recipe.engine)))
     finished(run, as_json=as_json)
-    return 0
+    return 1 if tuned.refuted else 0

@@ -79,7 +79,10 @@ class NoiseMeasured(msgspec.Struct, frozen=True, kw_only=True, tag="noise-measur
     detectable: dict[str, float]
     """Number of blocks to the smallest relative gain shown with 80 % power."""
     trials: tuple[str, ...] = ()
-    """Keys in the order A1, B1, A2, B2, ..."""
+    """Keys in the order A1, B1, A2, B2, ...; those of a repeated A/A too. The verdict is of all of them."""
+    high: float = 0.0
+    """Upper end of the 90 % interval of sd."""
+    doubts: tuple[str, ...] = ()
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True, tag="found"):
@@ -145,6 +148,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, tag="kept"):
     lever: str
     because: str
     undecided: bool = False
+    definition: dict[str, object] = {}
+    """The whole lever, where it stands in no file: it was found by refining."""
 
 
 class Discarded(msgspec.Struct, frozen=True, kw_only=True, tag="discarded"):

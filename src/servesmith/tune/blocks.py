@@ -1,6 +1,6 @@
 """Paired blocks: A and B each started once, in random order, with the same prompts, until the rules say stop."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -9,7 +9,7 @@ from servesmith.recipe.model import Case, Recipe
 from servesmith.stats.compare import arm_orders
 from servesmith.stats.sequential import next_look
 from servesmith.stats.verdict import Verdict
-from servesmith.store.decide import Pair, secondary_verdict, verdict_of
+from servesmith.store.decide import Pair, pairs_of, secondary_verdict, verdict_of
 from servesmith.store.events import Arm, TrialResult
 from servesmith.trial import Order
 from servesmith.tune.run import Run
@@ -24,16 +24,17 @@ class Pairing(msgspec.Struct, frozen=True):
     b: Recipe
     secondary: str = ""
     """A metric that the change under test declared beforehand."""
+    sound: tuple[Arm, ...] = ("A",)
+    """Arms that must run: their failure says nothing about the change under test."""
 
 
 class Blocks(msgspec.Struct, frozen=True):
-    """Finished blocks and the verdicts from them. `failed` is set if an arm could not be measured."""
+    """Finished blocks and the verdicts from them. `failed`: the arm under test could not be measured."""
 
     verdict: Verdict
     trials: tuple[str, ...]
     secondary: dict[str, Verdict]
     failed: TrialResult | None = None
-    failed_arm: Arm = "B"
 
 
 class Arena:
@@ -47,30 +48,35 @@ class Arena:
         """Blocks until a look says better, worse or same, the last look is past, or the budget ends."""
         rules = self._run.settings.rules()
         pairs: list[Pair] = []
+        if not self.affords(rules.looks[0], pairs):
+            return self._ended(pairing, pairs)
         for pair in self._blocks(pairing, max(rules.looks)):
             if _broken(pair):
-                return self._ended(pairing, pairs, pair, fixed=False)
+                return self._ended(pairing, pairs, pair)
             pairs.append(pair)
             look = next_look(len(pairs), rules)
             settled = verdict_of(pairs, self._case.goal, rules).says != "undecided"
             if settled or look is None or not self.affords(look - len(pairs), pairs):
                 break
-        return self._ended(pairing, pairs, None, fixed=False)
+        return self._ended(pairing, pairs)
 
     def fixed(self, pairing: Pairing, blocks: int) -> Blocks:
         """Exactly so many blocks and one look at the end: for proofs, ablations and the noise."""
         pairs: list[Pair] = []
         for pair in self._blocks(pairing, blocks):
             if _broken(pair):
-                return self._ended(pairing, pairs, pair, fixed=True)
+                return self._ended(pairing, pairs, pair, planned=blocks)
             pairs.append(pair)
-        return self._ended(pairing, pairs, None, fixed=True)
+        return self._ended(pairing, pairs, planned=blocks)
+
+    def judged(self, trials: Sequence[str]) -> Verdict:
+        """The verdict of finished blocks, by the keys of their trials."""
+        results = dict(zip(trials, self._run.results(trials), strict=True))
+        return verdict_of(pairs_of(trials, results), self._case.goal, self._run.settings.rules(), fixed=True)
 
     def affords(self, blocks: int, pairs: list[Pair]) -> bool:
         """True if the budget holds so many more blocks, by the cost of those that are done."""
-        if not pairs:
-            return self._run.left_s() > 0
-        each = sum(a.seconds + b.seconds for a, b in pairs) / len(pairs)
+        each = sum(a.seconds + b.seconds for a, b in pairs) / len(pairs) if pairs else 2 * self._run.trial_s
         return self._run.left_s() >= each * blocks
 
     def trial(self, pairing: Pairing, number: int, arm: Arm) -> TrialResult:
@@ -78,7 +84,8 @@ class Arena:
         block = f"{pairing.key}/block-{number}"
         recipe = pairing.a if arm == "A" else pairing.b
         errand = LoadErrand(self._case.workload, self._case.load)
-        return self._run.trial(Order(f"{block}/{arm}", recipe, errand, derived(self._run.settings.seed, block)))
+        order = Order(f"{block}/{arm}", recipe, errand, derived(self._run.settings.seed, block))
+        return self._run.sound_trial(order) if arm in pairing.sound else self._run.trial(order)
 
     def _blocks(self, pairing: Pairing, most: int) -> Iterator[Pair]:
         orders = arm_orders(most, derived(self._run.settings.seed, pairing.key))
@@ -86,15 +93,17 @@ class Arena:
             done = {arm: self.trial(pairing, number, arm) for arm in order}
             yield done["A"], done["B"]
 
-    def _ended(self, pairing: Pairing, pairs: list[Pair], bad: Pair | None, *, fixed: bool) -> Blocks:
+    def _ended(
+        self, pairing: Pairing, pairs: list[Pair], bad: Pair | None = None, *, planned: int | None = None
+    ) -> Blocks:
         rules = self._run.settings.rules()
         metric = pairing.secondary
+        fixed = planned is not None
         return Blocks(
-            verdict=verdict_of(pairs, self._case.goal, rules, fixed=fixed),
+            verdict=verdict_of(pairs, self._case.goal, rules, fixed=fixed, planned=planned),
             trials=tuple(result.key for pair in pairs for result in pair),
             secondary={metric: secondary_verdict(pairs, metric, rules, fixed=fixed)} if metric else {},
             failed=next((result for result in bad if result.ending != "ok"), None) if bad else None,
-            failed_arm="A" if bad and bad[0].ending != "ok" else "B",
         )
 
 

@@ -55,10 +55,10 @@ class Confirmer:
             else:
                 self.one(stack, lever)
 
-    def one(self, stack: Stack, lever: Lever) -> None:
-        """Blocks against the incumbent, then the gate. A kept lever takes the place of those that set the same."""
-        if self._run.left_s() <= 0:
-            self._discard(lever, "budget", "the budget ended before it could be put into blocks")
+    def one(self, stack: Stack, lever: Lever, replaces: Sequence[Lever] = ()) -> None:
+        """Blocks against the incumbent, then the gate. A kept lever takes the place of those that it `replaces`."""
+        if not self._arena.affords(self._run.settings.looks[0], []):
+            self._discard(lever, "budget", "the budget does not hold its blocks and the proof after them")
             return
         self.decided.add(lever.name)
         incumbent = stack.recipe
@@ -82,12 +82,24 @@ class Confirmer:
         if not gated.passed:
             self._discard(lever, "gate", gated.because)
             return
-        stack.levers = (*(kept for kept in stack.levers if not kept.set.keys() & lever.set.keys()), lever)
-        self._run.record(Kept(lever=lever.name, because=because))
+        self._grow(stack, lever, candidate, replaces)
+        definition = lever.model_dump(mode="json") if replaces else {}
+        self._run.record(Kept(lever=lever.name, because=because, definition=definition))
+
+    def _grow(self, stack: Stack, lever: Lever, candidate: Recipe, replaces: Sequence[Lever]) -> None:
+        """Put it on the stack so that the stack is exactly what was measured and gated."""
+        before = stack.levers
+        stack.levers = (*(kept for kept in before if kept not in replaces), lever)
+        if stack.recipe != candidate:
+            stack.levers = (*before, lever)
+            return
+        for old in replaces:
+            self._discard(old, "confirm", f"{lever.name} takes its place")
 
     def _pays(self, lever: Lever, blocks: Blocks) -> str:
-        """Why it is kept; empty if it is not. The estimate itself must reach the practical minimum."""
-        if blocks.failed is not None:
+        """Why it is kept; empty if it is not. The estimate itself must reach the practical minimum, and a gain on a
+        secondary metric counts only while the primary is not worse."""
+        if blocks.failed is not None or blocks.verdict.says == "worse":
             return ""
         for verdict in (blocks.verdict, *blocks.secondary.values()):
             if verdict.says == "better" and reaches(verdict, self._case.goal.minimum_gain):
@@ -113,8 +125,7 @@ def reaches(verdict: Verdict, minimum_gain: float) -> bool:
 def why_not(blocks: Blocks, minimum_gain: float) -> str:
     """One sentence: why blocks did not lead to keeping."""
     if (failed := blocks.failed) is not None:
-        arm = "the incumbent" if blocks.failed_arm == "A" else "it"
-        return f"{arm} {failed.ending} ({failed.failure}): {failed.log_line}".rstrip(": ")
+        return f"it {failed.ending} ({failed.failure}): {failed.log_line}".rstrip(": ")
     if blocks.verdict.says == "better":
         return f"better, but by less than the practical minimum of {100 * minimum_gain:.0f} %: {blocks.verdict.because}"
     return f"{blocks.verdict.says}: {blocks.verdict.because}"

@@ -6,7 +6,7 @@ import msgspec
 
 from servesmith.measure.answers import ANSWERS, GREEDY, read_sheets
 from servesmith.quality.errand import QualityErrand
-from servesmith.quality.gate import gate_rules, judge
+from servesmith.quality.gate import changes_answers, gate_rules, judge, strength
 from servesmith.quality.greedy import agreement
 from servesmith.recipe.model import Case, Quality, Recipe, Risk
 from servesmith.store.events import Gated, TrialResult
@@ -22,49 +22,62 @@ class Gatekeeper:
     def __init__(self, run: Run, case: Case) -> None:
         self._run = run
         self._case = case
-        self._passed: dict[str, Gated] = {}
+        self._last: dict[str, Gated] = {}
 
     def judge(self, subject: str, recipe: Recipe, risk: Risk) -> Gated:
         """Ask the baseline, the baseline restarted and the recipe the same; state and give the decision.
 
-        A pass at least as strong for this very recipe hash is not asked for again.
+        A change that calls itself lossless but changes greedy answers, where a restart changes fewer, is asked again as
+        strongly as one that changes numerics.
         """
-        known = self._passed.get(recipe.digest())
-        if known is not None and (risk == "lossless" or known.strength != "lossless"):
-            gated = msgspec.structs.replace(known, subject=subject)
-        else:
-            gated = self._asked(subject, recipe, risk)
-        self._run.record(gated)
-        if gated.passed:
-            self._passed[recipe.digest()] = gated
+        gated = self._stated(subject, recipe, risk, f"gate/{risk}")
+        if gated.passed and risk == "lossless" and changes_answers(gated.greedy):
+            gated = self._stated(subject, recipe, "numerics", "gate/numerics")
         return gated
 
-    def _asked(self, subject: str, recipe: Recipe, risk: Risk) -> Gated:
+    def judge_final(self, recipe: Recipe, risk: Risk, *, fresh: bool) -> Gated:
+        """The gate of what is to be published: on items that no gate of this run has asked, if `fresh`.
+
+        Without `fresh` a pass of this very recipe is taken over: for runs in which one lever at most was gated, once.
+        """
+        known = self._last.get(recipe.digest())
+        if fresh or known is None or not known.passed:
+            return self._stated("final", recipe, risk, f"gate/final/{risk}")
+        gated = msgspec.structs.replace(known, subject="final")
+        self._run.record(gated)
+        return gated
+
+    def _stated(self, subject: str, recipe: Recipe, risk: Risk, name: str) -> Gated:
+        gated = self._asked(subject, recipe, risk, name)
+        self._run.record(gated)
+        self._last[recipe.digest()] = gated
+        return gated
+
+    def _asked(self, subject: str, recipe: Recipe, risk: Risk, name: str) -> Gated:
         self._run.watch.stage("gate: the same questions to both", 3)
-        name = f"gate/{risk}"
-        asked = (("A", self._case.recipe), ("A-restarted", self._case.recipe), (f"B-{recipe.digest()[:6]}", recipe))
-        results = [self._trial(f"{name}/{arm}", of, risk) for arm, of in asked]
-        keys = tuple(result.key for result in results)
-        bad = next((result for result in results if result.ending != "ok"), None)
-        if bad is not None:
-            because = f"{bad.key} {bad.ending} ({bad.failure}): {bad.log_line}".rstrip(": ")
+        orders = [self._order(f"{name}/{arm}", self._case.recipe, risk, name) for arm in ("A", "A-restarted")]
+        results = [self._run.sound_trial(order) for order in orders]
+        answered = self._run.trial(self._order(f"{name}/B-{recipe.digest()[:6]}", recipe, risk, name))
+        keys = tuple(result.key for result in (*results, answered))
+        if answered.ending != "ok":
+            because = f"it {answered.ending} ({answered.failure}): {answered.log_line}".rstrip(": ")
             return Gated(
                 subject=subject, recipe_hash=recipe.digest(), passed=False, tasks=(), greedy=None, because=because,
                 trials=keys, strength=risk,
             )  # fmt: skip
-        return self._judged(subject, recipe, risk, results)
+        gated = self._judged(subject, recipe, [*results, answered])
+        return msgspec.structs.replace(gated, trials=keys, strength=risk)
 
-    def _judged(self, subject: str, recipe: Recipe, risk: Risk, results: list[TrialResult]) -> Gated:
+    def _judged(self, subject: str, recipe: Recipe, results: list[TrialResult]) -> Gated:
         a, again, b = (read_sheets(self._folder(result) / ANSWERS) for result in results)
         texts = [_texts(self._folder(result)) for result in results]
         rules = gate_rules(self._quality(), discordance(a, again))
-        gated = judge(subject, recipe.digest(), (a, b), rules, agreement(texts[0], texts[2], texts[1]))
-        return msgspec.structs.replace(gated, trials=tuple(result.key for result in results), strength=risk)
+        return judge(subject, recipe.digest(), (a, b), rules, agreement(texts[0], texts[2], texts[1]))
 
-    def _trial(self, key: str, recipe: Recipe, risk: Risk) -> TrialResult:
-        settings = self._run.settings
-        errand = QualityErrand(self._quality(), risk, self._case.load.streams, settings.greedy_prompts)
-        return self._run.trial(Order(key, recipe, errand, derived(settings.seed, f"gate/{risk}")))
+    def _order(self, key: str, recipe: Recipe, risk: Risk, name: str) -> Order:
+        prompts = strength(risk, allowed=True).greedy_prompts
+        errand = QualityErrand(self._quality(), risk, self._case.load.streams, prompts)
+        return Order(key, recipe, errand, derived(self._run.settings.seed, name))
 
     def _quality(self) -> Quality:
         items = self._run.settings.quality_items or self._case.quality.items

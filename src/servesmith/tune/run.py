@@ -12,8 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from servesmith.errors import EvidenceError
-from servesmith.store.events import Event, Resumed, RunOpened, TrialEnded, TrialResult, TrialStarted
+from servesmith.errors import EvidenceError, MachineError
+from servesmith.store.events import Discarded, Event, Resumed, RunOpened, TrialEnded, TrialResult, TrialStarted
 from servesmith.store.journal import Journal
 from servesmith.store.watch import Watcher
 from servesmith.trial import Order
@@ -22,8 +22,14 @@ from servesmith.tune.settings import Settings
 Clock = Callable[[], str]
 """Wall clock as ISO 8601 text, for people."""
 
+GATE_ARMS = 3
+"""Trials of a gate: the baseline, the baseline restarted, the candidate."""
 _BOOKKEEPING = (RunOpened, TrialStarted, TrialEnded, Resumed)
 """Events that are no decisions of the loop."""
+
+
+class IncumbentFailed(MachineError):
+    """What must run (the baseline, the incumbent) failed twice in a row: nothing can be compared with it."""
 
 
 class Executor(Protocol):
@@ -48,6 +54,7 @@ class Run:
         self._decided = [event for event in journal.events if not isinstance(event, _BOOKKEEPING)]
         self._stated = 0
         """How many of the recorded decisions the loop has stated again."""
+        self._stated_events: list[Event] = []
         self._used: dict[str, TrialResult] = {}
         if len(journal.events) > 1:
             journal.append(Resumed(at=clock()))
@@ -57,9 +64,25 @@ class Run:
         """Seconds of trials that the loop has used so far; the same on replay, so budget decisions are too."""
         return sum(result.seconds for result in self._used.values())
 
+    @property
+    def cut_by_budget(self) -> bool:
+        """True if a lever was given up because the budget would not hold it."""
+        return any(isinstance(event, Discarded) and event.stage == "budget" for event in self._stated_events)
+
+    @property
+    def trial_s(self) -> float:
+        """Mean seconds of a trial so far."""
+        return self.spent_s / len(self._used) if self._used else 0.0
+
     def left_s(self) -> float:
-        """Seconds of budget left; infinite without a budget."""
-        return self.settings.budget_s - self.spent_s if self.settings.budget_s else float("inf")
+        """Seconds of budget that the search may still spend: what the proof and its gate will cost is kept back.
+
+        Infinite without a budget. Counted in recorded seconds of trials, so that a replay decides alike.
+        """
+        if not self.settings.budget_s:
+            return float("inf")
+        proof = (2 * self.settings.proof_blocks + GATE_ARMS) * self.trial_s
+        return self.settings.budget_s - self.spent_s - proof
 
     def trial(self, order: Order) -> TrialResult:
         """The result of this trial: from the journal if it is there, else measured now and recorded."""
@@ -73,6 +96,21 @@ class Run:
                 "The recipe or the levers were changed since; start a new run.",
             )
         self._used[order.key] = result
+        return result
+
+    def sound_trial(self, order: Order) -> TrialResult:
+        """A trial of what must run: one failure may be chance and is tried again under a key of its own.
+
+        Raises IncumbentFailed on the second. A lever is never discarded because its opponent failed.
+        """
+        result = self.trial(order)
+        if result.ending != "ok":
+            result = self.trial(msgspec.structs.replace(order, key=f"{order.key}-again"))
+        if result.ending != "ok":
+            raise IncumbentFailed(
+                f"{order.recipe.name} failed twice ({order.key}): {result.failure}: {result.log_line}",
+                f"Mend it first; the whole log is in {self.folder / result.folder / 'engine.log'}.",
+            )
         return result
 
     def _measure(self, order: Order) -> TrialResult:
@@ -102,6 +140,7 @@ class Run:
         else:
             self.journal.append(event)
         self._stated += 1
+        self._stated_events.append(event)
         self.watch.event(event)
 
     def results(self, keys: Iterable[str]) -> list[TrialResult]:

@@ -7,23 +7,30 @@ from collections.abc import Sequence
 from servesmith.errand import LoadErrand
 from servesmith.recipe.levers import apply
 from servesmith.recipe.model import Case, Lever, Load, Recipe
+from servesmith.stats.compare import Noise
 from servesmith.stats.sample import shrunken
 from servesmith.store.decide import ratios
 from servesmith.store.events import Discarded, Screened, TrialResult
 from servesmith.trial import Order
 from servesmith.tune.run import Run
 from servesmith.tune.seeds import derived
+from servesmith.tune.settings import Settings
+from servesmith.units import Seconds
 
 INCUMBENT = "incumbent"
+BUDGET = "the budget ended before it was screened"
 
 
 class Screen:
     """Successive halving over levers, one incumbent trial a round for reference."""
 
-    def __init__(self, run: Run, case: Case, noise_sd: float) -> None:
+    def __init__(self, run: Run, case: Case, noise: Noise) -> None:
         self._run = run
         self._case = case
-        self._noise_sd = noise_sd
+        self._noise_sd = noise.sd
+        # From few blocks the noise itself is uncertain, and a shorter window has more of it.
+        share = short_window(case.load, run.settings) / case.load.window_s
+        self._reach = 2 * noise.high / math.sqrt(min(1.0, share))
 
     def rank(self, incumbent: Recipe, levers: Sequence[Lever]) -> tuple[Lever, ...]:
         """The levers that may pay, best first. What is dropped is recorded with its reason."""
@@ -52,25 +59,29 @@ class Screen:
         entrants: list[tuple[str, Recipe]] = [(INCUMBENT, incumbent)]
         entrants += [(lever.name, apply(incumbent, lever)) for lever in alive]
         random.Random(derived(self._run.settings.seed, prefix)).shuffle(entrants)
-        results = {
-            name: short_trial(self._run, self._case, f"{prefix}/{name}", recipe, prefix) for name, recipe in entrants
-        }
+        results: dict[str, TrialResult] = {}
+        for name, recipe in entrants:
+            if name != INCUMBENT and self._run.left_s() <= 0:
+                dropped[name] = BUDGET
+                continue
+            sound = name == INCUMBENT
+            results[name] = short_trial(self._run, self._case, f"{prefix}/{name}", recipe, prefix, sound=sound)
         reference = results.pop(INCUMBENT)
         for name, result in results.items():
             if result.ending != "ok":
                 dropped[name] = f"{result.ending}, {result.failure}: {result.log_line}".rstrip(": ")
-            elif reference.ending == "ok":
+            else:
                 scores[name].append(ratios([(reference, result)], self._case.goal.metric)[0])
 
     def _survivors(
         self, alive: list[Lever], scores: dict[str, list[float]], dropped: dict[str, str], *, last: bool
     ) -> list[Lever]:
         """Halve; and drop what lies so far below the minimum gain that this noise cannot explain it."""
-        alive = [lever for lever in alive if lever.name not in dropped and scores[lever.name]]
+        alive = [lever for lever in alive if lever.name not in dropped]
         floor = math.log1p(self._case.goal.minimum_gain)
         for lever in alive:
             mean = _mean(scores[lever.name])
-            reach = 2 * self._noise_sd / math.sqrt(len(scores[lever.name]))
+            reach = self._reach / math.sqrt(len(scores[lever.name]))
             if mean + reach < floor:
                 dropped[lever.name] = (
                     f"screened at {100 * math.expm1(mean):+.1f} %: even with the noise of a short trial "
@@ -101,22 +112,25 @@ class Screen:
         shrunk = shrunken(means, self._noise_sd)
         self._run.record(Screened(scores=shrunk, kept=tuple(lever.name for lever in kept), dropped=dropped))
         for name, because in dropped.items():
-            self._run.record(Discarded(lever=name, because=because, stage="screen"))
+            stage = "budget" if because == BUDGET else "screen"
+            self._run.record(Discarded(lever=name, because=because, stage=stage))
 
 
-def short_trial(run: Run, case: Case, key: str, recipe: Recipe, seed_name: str) -> TrialResult:
-    """A trial with a shortened window: good for ranking and for nothing else."""
-    load = _shortened(case.load, run.settings.screen_window_s)
-    return run.trial(Order(key, recipe, LoadErrand(case.workload, load), derived(run.settings.seed, seed_name)))
+def short_window(load: Load, settings: Settings) -> Seconds:
+    """Window of a trial that only ranks."""
+    return settings.screen_window_s or load.window_s / 2
+
+
+def short_trial(run: Run, case: Case, key: str, recipe: Recipe, seed_name: str, *, sound: bool = False) -> TrialResult:
+    """A trial with a shortened window: good for ranking and for nothing else. `sound`: it must run."""
+    load = case.load.model_copy(update={"window_s": short_window(case.load, run.settings)})
+    order = Order(key, recipe, LoadErrand(case.workload, load), derived(run.settings.seed, seed_name))
+    return run.sound_trial(order) if sound else run.trial(order)
 
 
 def clash(one: Lever, other: Lever) -> bool:
     """True if the two cannot be combined: they say so, or they set the same thing."""
     return one.name in other.excludes or other.name in one.excludes or bool(one.set.keys() & other.set.keys())
-
-
-def _shortened(load: Load, window_s: float) -> Load:
-    return load.model_copy(update={"window_s": window_s or load.window_s / 2})
 
 
 def _mean(values: Sequence[float]) -> float:

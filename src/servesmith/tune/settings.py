@@ -25,9 +25,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     refine_trials: int = 6
     quality_items: int = 0
     """Items per task in the gate; 0: as the planner says."""
-    greedy_prompts: int = 8
     full_final_gate: bool = True
-    """Ask the final recipe as strongly as a lever that changes numerics, whatever its levers are."""
+    """Ask the final recipe on fresh items, as strongly as a lever that changes numerics, whatever its levers are."""
+    shortened: str = ""
+    """What was left out or cut to save time, for the reader; the run states it first."""
     minimum_gain: float = 0.01
 
     def rules(self) -> Rules:

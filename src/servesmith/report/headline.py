@@ -3,7 +3,7 @@
 from servesmith.report.nouns import Comparison, Headline
 from servesmith.report.words import amount, count, gain, metric_name, percent
 from servesmith.stats.sample import median
-from servesmith.store.events import Decided, Gated, NoiseMeasured, TrialResult
+from servesmith.store.events import Decided, Gated, NoiseMeasured, RunClosed, TrialResult
 from servesmith.store.replay import Replay, reading
 
 COMPARING = ("tune", "demo", "compare", "ablate")
@@ -12,6 +12,8 @@ COMPARING = ("tune", "demo", "compare", "ablate")
 
 def headline(run: Replay, comparison: Comparison | None, gate: Gated | None, noise: NoiseMeasured | None) -> Headline:
     """What the run found. `comparison` is the one that decides, `gate` the one of its B side."""
+    if run.closed is not None and run.closed.ending == "failed" and run.opened.verb in COMPARING:
+        return _failed(run, run.closed)
     if comparison is not None:
         return _of_blocks(comparison, gate)
     if gate is not None and run.opened.verb == "gate":
@@ -19,6 +21,12 @@ def headline(run: Replay, comparison: Comparison | None, gate: Gated | None, noi
     if run.opened.verb in COMPARING or run.closed is None:
         return _without_blocks(run, noise)
     return _of_trials(run)
+
+
+def _failed(run: Replay, closed: RunClosed) -> Headline:
+    """A run that failed has no result, whatever the blocks before its failure gave."""
+    sentence = f"The run failed: {closed.because.rstrip('.')}."
+    return Headline(says="none", sentence=sentence, metric=primary_metric(run))
 
 
 def primary_metric(run: Replay) -> str:
@@ -84,8 +92,6 @@ def _without_blocks(run: Replay, noise: NoiseMeasured | None) -> Headline:
     if run.closed is None:
         so_far = count(len(run.results), "trial")
         sentence = f"This run is not finished: {so_far} so far, and no result yet."
-    elif run.closed.ending == "failed":
-        sentence = f"The run failed: {run.closed.because.rstrip('.')}."
     elif run.closed.ending == "interrupted":
         sentence = "The run was interrupted before it had a result. It can be resumed."
     elif smallest:

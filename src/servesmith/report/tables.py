@@ -85,8 +85,8 @@ def change_table(summary: Summary, *, main: bool = True) -> Table:
 
 
 def costs(summary: Summary) -> list[str]:
-    """What a gain is paid with: the main metrics that got worse, the declared one left out. Empty of a loss."""
-    if summary.headline.says == "worse":
+    """What a gain is paid with: the main metrics that got worse, the declared one left out. Empty without one."""
+    if summary.headline.uplift is None or summary.headline.says == "worse":
         return []
     return [
         f"{metric_name(change.metric)} {percent(change.effect.ratio)}"

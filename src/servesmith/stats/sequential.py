@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,11 +70,13 @@ def judge_fixed(
     *,
     confidence: float = 0.95,
     limit_breaches: tuple[str, ...] = (),
+    planned: int | None = None,
 ) -> Verdict:
     """Judge a number of blocks that was fixed before the first of them ran: one look, so the plain t interval.
 
     For `prove`. Of `rules` only the practical minimum and the futility confidence count. With fewer than
-    MINIMUM_BLOCKS always undecided.
+    MINIMUM_BLOCKS always undecided. So is any other number of blocks than was `planned`, where that is given: blocks
+    that were lost were not lost by chance.
     """
     single = Rules(
         looks=(max(MINIMUM_BLOCKS, len(log_ratios)),),
@@ -81,7 +84,11 @@ def judge_fixed(
         futility_confidence=rules.futility_confidence,
         minimum_gain=rules.minimum_gain,
     )
-    return judge(log_ratios, metric, single, limit_breaches=limit_breaches)
+    verdict = judge(log_ratios, metric, single, limit_breaches=limit_breaches)
+    if planned is None or verdict.blocks == planned:
+        return verdict
+    because = f"{verdict.blocks} blocks instead of the {planned} that were fixed beforehand, so nothing is decided."
+    return msgspec.structs.replace(verdict, says="undecided", because=because)
 
 
 def judge_many(samples: Floats, rules: Rules) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -25,8 +25,11 @@ def ratios(pairs: Sequence[Pair], metric: str) -> tuple[float, ...]:
     return tuple(log_ratios(a, b, METRICS[metric].better))
 
 
-def verdict_of(pairs: Sequence[Pair], goal: Goal, rules: Rules, *, fixed: bool = False) -> Verdict:
-    """The verdict on the goal's metric. `fixed`: the number of blocks was set beforehand, so there is one look."""
+def verdict_of(
+    pairs: Sequence[Pair], goal: Goal, rules: Rules, *, fixed: bool = False, planned: int | None = None
+) -> Verdict:
+    """The verdict on the goal's metric. `fixed`: the number of blocks was set beforehand, so there is one look;
+    `planned` is that number, and with another one nothing is decided."""
     breaches = tuple(
         text
         for key, limit in goal.limits.items()
@@ -34,11 +37,13 @@ def verdict_of(pairs: Sequence[Pair], goal: Goal, rules: Rules, *, fixed: bool =
     )
     values = ratios(pairs, goal.metric)
     if fixed:
-        return judge_fixed(values, goal.metric, rules, limit_breaches=breaches)
+        return judge_fixed(values, goal.metric, rules, limit_breaches=breaches, planned=planned)
     return judge(values, goal.metric, rules, limit_breaches=breaches)
 
 
-def secondary_verdict(pairs: Sequence[Pair], metric: str, rules: Rules, *, fixed: bool = False) -> Verdict:
-    """The verdict on a metric that a lever declared beforehand."""
+def secondary_verdict(
+    pairs: Sequence[Pair], metric: str, rules: Rules, *, fixed: bool = False, planned: int | None = None
+) -> Verdict:
+    """The verdict on a metric that a lever declared beforehand; the rest as for `verdict_of`."""
     values = ratios(pairs, metric)
-    return judge_fixed(values, metric, rules) if fixed else judge(values, metric, rules)
+    return judge_fixed(values, metric, rules, planned=planned) if fixed else judge(values, metric, rules)

@@ -179,20 +179,29 @@ def _noise(evidence: Evidence) -> str:
 def _verdicts(evidence: Evidence) -> str:
     decisions = [event for event in evidence.run.events if isinstance(event, Decided)]
     for decided in decisions:
-        fixed = decided.stage == "prove"
-        name = f"{decided.stage} {decided.subject}"
-        _same_verdict(name, decided.verdict, _verdict(evidence, decided.trials, fixed=fixed))
-        for metric, told in decided.secondary.items():
-            pairs = pairs_of(decided.trials, evidence.run.results)
-            _same_verdict(f"{name}, {metric}", told, secondary_verdict(pairs, metric, evidence.rules, fixed=fixed))
+        _decision(evidence, decided)
     return f"{len(decisions)} verdicts follow from the numbers of their blocks"
 
 
-def _verdict(evidence: Evidence, keys: Sequence[str], *, fixed: bool) -> Verdict:
+def _decision(evidence: Evidence, decided: Decided) -> None:
+    """A proof stands on as many blocks as the settings fixed beforehand, or decides nothing."""
+    fixed, name = decided.stage == "prove", f"{decided.stage} {decided.subject}"
+    settings = evidence.run.opened.settings
+    planned = int(settings["proof_blocks"]) if fixed and "proof_blocks" in settings else None
+    verdict = _verdict(evidence, decided.trials, fixed=fixed, planned=planned)
+    _same_verdict(name, decided.verdict, verdict)
+    for metric, told in decided.secondary.items():
+        pairs = pairs_of(decided.trials, evidence.run.results)
+        found = secondary_verdict(pairs, metric, evidence.rules, fixed=fixed, planned=planned)
+        _same_verdict(f"{name}, {metric}", told, found)
+
+
+def _verdict(evidence: Evidence, keys: Sequence[str], *, fixed: bool, planned: int | None = None) -> Verdict:
     missing = [key for key in keys if key not in evidence.run.results]
     if missing:
         raise EvidenceError(JOURNAL, f"a verdict stands on trial {missing[0]}, which is not recorded.")
-    return verdict_of(pairs_of(keys, evidence.run.results), evidence.case.goal, evidence.rules, fixed=fixed)
+    pairs = pairs_of(keys, evidence.run.results)
+    return verdict_of(pairs, evidence.case.goal, evidence.rules, fixed=fixed, planned=planned)
 
 
 def _same_verdict(name: str, told: Verdict, found: Verdict) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from servesmith.errors import EvidenceError
 from servesmith.report.nouns import Summary
 from servesmith.report.summary import encode, summarise
+from servesmith.report.tables import costs
 from servesmith.stats.verdict import Verdict
 from servesmith.store.events import (
     Decided,
@@ -57,6 +58,14 @@ def test_the_headline_is_the_proof(summary, events):
         f"(95 % interval {100 * (head.uplift.low - 1):.1f} % to {100 * (head.uplift.high - 1):.1f} %, "
         "5 pairs of fresh server starts), and the answers are as good (quality gate passed)."
     )
+
+
+def test_a_run_that_failed_in_its_proof_has_no_result(events):
+    failed = msgspec.structs.replace(events[-1], ending="failed", because="prove/block-5/B failed (crash).")
+    told = summarise([*events[:-1], failed])
+    assert (told.headline.says, told.headline.uplift) == ("none", None)
+    assert told.headline.sentence == "The run failed: prove/block-5/B failed (crash)."
+    assert costs(told) == []
 
 
 def test_baseline_and_final_are_medians_over_the_proof(summary, events):

@@ -160,6 +160,20 @@ def test_fixed_blocks_are_judged_by_the_plain_interval():
     assert judge_fixed(values[:3], "m", RULES).says == "undecided"
 
 
+@pytest.mark.parametrize("blocks", [0, 1, 5, 7])
+def test_another_number_of_blocks_than_was_planned_decides_nothing(blocks):
+    values = [0.05 + 0.001 * (-1) ** number for number in range(blocks)]
+    verdict = judge_fixed(values, "m", RULES, planned=6)
+    assert verdict.says == "undecided"
+    assert f"{blocks} blocks instead of the 6" in verdict.because
+    assert verdict.log_ratios == tuple(values)
+
+
+def test_the_planned_number_of_blocks_is_judged_as_ever():
+    values = blocks_of(0.03, 0.02, 6)
+    assert judge_fixed(values, "m", RULES, planned=6) == judge_fixed(values, "m", RULES)
+
+
 def test_p_value_agrees_with_the_fixed_verdict():
     values = blocks_of(0.03, 0.02, 5)
     assert p_value(values) < 0.025

@@ -8,8 +8,12 @@ import pytest
 import rundata
 
 from servesmith.errors import EvidenceError, InputError
+from servesmith.recipe.files import read_case
+from servesmith.stats.rules import Rules
+from servesmith.store.decide import pairs_of, verdict_of
 from servesmith.store.events import Decided, Gated, NoiseMeasured, RunOpened, TrialEnded
 from servesmith.store.journal import Journal, read_events
+from servesmith.store.replay import replay
 from servesmith.store.verify import Check, checked, require, rules_of, verify_run
 
 replaced = msgspec.structs.replace
@@ -166,6 +170,33 @@ def test_a_verdict_on_chosen_blocks_is_found(run):
     """Leaving out the two worst blocks changes the verdict that they give."""
     forge(run, Decided, lambda event: replaced(event, trials=event.trials[:6]))
     assert failing(run).name == "verdicts"
+
+
+def test_a_proof_with_fewer_blocks_than_its_settings_fixed_is_not_believed(run):
+    """Four of five blocks, and the verdict that these four would honestly give."""
+    case, results = read_case(run / "recipe.yaml"), replay(read_events(run)).results
+
+    def shorter(event):
+        pairs = pairs_of(event.trials[:8], results)
+        verdict = verdict_of(pairs, case.goal, Rules(looks=rundata.LOOKS), fixed=True)
+        return replaced(event, trials=event.trials[:8], verdict=verdict)
+
+    forge(run, Decided, shorter)
+    bad = failing(run)
+    assert bad.name == "verdicts"
+    assert "says is told as better, its blocks give undecided" in bad.detail
+
+
+def test_a_proof_that_lost_a_block_and_says_so_passes(run):
+    case, results = read_case(run / "recipe.yaml"), replay(read_events(run)).results
+
+    def shorter(event):
+        pairs = pairs_of(event.trials[:8], results)
+        verdict = verdict_of(pairs, case.goal, Rules(looks=rundata.LOOKS), fixed=True, planned=5)
+        return replaced(event, trials=event.trials[:8], verdict=verdict)
+
+    forge(run, Decided, shorter)
+    assert all(check.ok for check in verify_run(run))
 
 
 def test_a_verdict_on_a_trial_that_never_was_is_found(run):

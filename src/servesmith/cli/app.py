@@ -5,6 +5,7 @@
 """
 
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -33,6 +34,7 @@ from servesmith.cli import (
     verify,
 )  # fmt: skip
 from servesmith.errors import ServesmithError
+from servesmith.recipe.secrets import mask_words
 
 BUG = 70
 INTERRUPTED = 130
@@ -96,6 +98,6 @@ def _run() -> int:
 
 def _bug() -> int:
     with tempfile.NamedTemporaryFile("w", prefix="servesmith-", suffix=".txt", delete=False) as file:
-        file.write(f"servesmith {__version__}\n{' '.join(sys.argv)}\n\n{traceback.format_exc()}")
+        file.write(f"servesmith {__version__}\n{shlex.join(mask_words(sys.argv))}\n\n{traceback.format_exc()}")
     show.bug(Path(file.name))
     return BUG

@@ -8,7 +8,7 @@ from typing import cast
 from servesmith.errors import InputError, Problem
 from servesmith.recipe.argv import json_text, text_of
 from servesmith.recipe.model import EngineKind, FlagValue, Recipe, Scalar
-from servesmith.recipe.secrets import is_secret_name
+from servesmith.recipe.secrets import is_secret_name, mask_words
 
 MODEL = "{model}"
 """Stands for the model in `executable`; without it the model goes where the engine's own documentation puts it."""
@@ -112,9 +112,9 @@ def _env_word(name: str, value: str) -> str:
 
 
 def shell_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
-    """One line for a POSIX shell. Secret variables are named, their values are not shown."""
+    """One line for a POSIX shell. Secret variables are named; their values and those of secret flags are not shown."""
     variables = (f'{name}="${name}"' if is_secret_name(name) else f"{name}={shlex.quote(env[name])}" for name in env)
-    return " ".join([*variables, shlex.join(argv)])
+    return " ".join([*variables, shlex.join(mask_words(argv))])
 
 
 def command_line(recipe: Recipe) -> str:

@@ -20,6 +20,7 @@ from servesmith.recipe import yamltext
 from servesmith.recipe.model import Case, Recipe
 from servesmith.recipe.paths import Path, join_dotted, merge, nested, resolve, set_path, split_dotted
 from servesmith.recipe.problems import fields_below, nearest, problems_of
+from servesmith.recipe.secrets import LEAK, leaks
 from servesmith.recipe.yamltext import Document, Layout, Mark, nearest_mark
 from servesmith.units import Json
 
@@ -45,7 +46,7 @@ def _case_of(documents: Sequence[Document], path: FilePath) -> Case:
     marks[()] = Mark(str(path), 1)
     case = {"recipe": {key: data[key] for key in data if key not in SECTIONS}}
     case.update({key: data[key] for key in data if key in SECTIONS})  # type: ignore[misc]
-    problems += _flag_problems(data, marks) + _url_problems(data, marks)
+    problems += _secret_problems(data, marks) + _flag_problems(data, marks) + _url_problems(data, marks)
     try:
         # JSON, because strict mode then takes lists for tuples but still no "8" for 8
         read = Case.model_validate_json(json.dumps(case), strict=True)
@@ -206,6 +207,11 @@ def _null_problems(over: Json, base: Json, marks: Marks, path: Path = ()) -> lis
 
 
 # --- what the types cannot say
+
+
+def _secret_problems(data: Mapping[str, Json], marks: Marks) -> list[Problem]:
+    places = [(path, nearest_mark(marks, path)) for path in leaks(data)]
+    return [Problem(*LEAK, mark.file.partition("=")[0], mark.line, join_dotted(path)) for path, mark in places]
 
 
 def _flag_problems(data: Mapping[str, Json], marks: Marks) -> list[Problem]:

@@ -22,6 +22,7 @@ from servesmith.recipe.files import read_text
 from servesmith.recipe.model import EngineKind, Lever, Load, Noun, Recipe
 from servesmith.recipe.paths import Path, as_mapping, join_dotted, merge, nested, resolve, split_dotted
 from servesmith.recipe.problems import fields_below, nearest, problems_of
+from servesmith.recipe.secrets import LEAK, leaks
 from servesmith.recipe.yamltext import Document, Mark
 from servesmith.units import Json
 
@@ -175,6 +176,8 @@ def _set_problem(dotted: str, value: Json) -> tuple[str, str] | None:
         return "Names no entry.", f"Write {path[0]}.NAME."
     if path[0] == "env" and value is not None and not isinstance(value, str):
         return "Needs text.", f'Put it in quotes: "{json.dumps(value)}".'
+    if any(leaks(nested(path, value))):
+        return LEAK
     if value is False:
         return "false says nothing on a command line.", "Write null to remove the flag, or set its off-switch to true."
     return None
@@ -263,6 +266,8 @@ def apply(recipe: Recipe, lever: Lever) -> Recipe:
             data["flags"] = _with_flag(recipe.engine, cast(dict[str, Json], data["flags"]), path[1], cast(Json, value))
         else:
             data = merge(data, nested(path, cast(Json, value)))
+    if places := list(leaks(data)):
+        raise InputError(*(Problem(*LEAK, f"lever {lever.name}", field=join_dotted(path)) for path in places))
     try:
         return Recipe.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:

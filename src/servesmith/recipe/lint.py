@@ -9,7 +9,6 @@ from pathlib import Path
 from servesmith.errors import Problem
 from servesmith.recipe.levers import applies, builtin_levers, flag_id
 from servesmith.recipe.model import Case, Recipe
-from servesmith.recipe.secrets import is_secret_flag, is_secret_name
 
 PACKAGE = "package:"
 """Starts a model that a Python package carries: package:NAME/FILE."""
@@ -18,7 +17,7 @@ PACKAGE = "package:"
 def check(case: Case, known_flags: frozenset[str] | None) -> tuple[Problem, ...]:
     """Everything found, each with its remedy. `known_flags`: what the engine honours; None if that is not known."""
     recipe = case.recipe
-    found = [*_flags(recipe, known_flags), *_twice(recipe), *_secrets(recipe), *_model(recipe), *_files(recipe)]
+    found = [*_flags(recipe, known_flags), *_twice(recipe), *_model(recipe), *_files(recipe)]
     return (*found, *_image(recipe), *_lossy(case), *_load(case))
 
 
@@ -41,15 +40,6 @@ def _twice(recipe: Recipe) -> Iterator[Problem]:
             message = f"Says again what {first[meant]!r} says."
             yield Problem(message, "Keep one of the two.", field=f"flags.{name}")
         first.setdefault(meant, name)
-
-
-def _secrets(recipe: Recipe) -> Iterator[Problem]:
-    remedy = "Delete it here and set it in the environment that starts servesmith."
-    for name in filter(is_secret_name, recipe.env):
-        yield Problem("Looks like a secret, and a recipe is published.", remedy, field=f"env.{name}")
-    for name in recipe.flags:
-        if is_secret_flag(name) and recipe.flags[name] is not True:
-            yield Problem("Looks like a secret, and a recipe is published.", remedy, field=f"flags.{name}")
 
 
 def _model(recipe: Recipe) -> Iterator[Problem]:

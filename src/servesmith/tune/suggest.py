@@ -27,9 +27,7 @@ class Suggester:
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._spans = dict(spans)
-        sampler = optuna.samplers.TPESampler(
-            seed=seed, n_startup_trials=4, multivariate=True, warn_independent_sampling=False
-        )
+        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=4, multivariate=True)
         self._study = optuna.create_study(direction="maximize", sampler=sampler)
         if start:
             self._study.enqueue_trial(dict(start))

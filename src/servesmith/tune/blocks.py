@@ -85,7 +85,8 @@ class Arena:
         recipe = pairing.a if arm == "A" else pairing.b
         errand = LoadErrand(self._case.workload, self._case.load)
         order = Order(f"{block}/{arm}", recipe, errand, derived(self._run.settings.seed, block))
-        return self._run.sound_trial(order) if arm in pairing.sound else self._run.trial(order)
+        needs = [metric for metric in (self._case.goal.metric, pairing.secondary, *self._case.goal.limits) if metric]
+        return self._run.sound_trial(order, needs) if arm in pairing.sound else self._run.trial(order, needs)
 
     def _blocks(self, pairing: Pairing, most: int) -> Iterator[Pair]:
         orders = arm_orders(most, derived(self._run.settings.seed, pairing.key))

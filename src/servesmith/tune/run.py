@@ -6,7 +6,7 @@ was recorded. So a run that was killed anywhere goes on with nothing lost but th
 no decision can silently change.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -84,8 +84,11 @@ class Run:
         proof = (2 * self.settings.proof_blocks + GATE_ARMS) * self.trial_s
         return self.settings.budget_s - self.spent_s - proof
 
-    def trial(self, order: Order) -> TrialResult:
-        """The result of this trial: from the journal if it is there, else measured now and recorded."""
+    def trial(self, order: Order, needs: Sequence[str] = ()) -> TrialResult:
+        """The result of this trial: from the journal if it is there, else measured now and recorded.
+
+        A trial without a metric that the decision `needs` counts as failed: too little came to compute it.
+        """
         result = self._trials.get(order.key)
         if result is None:
             result = self._measure(order)
@@ -96,16 +99,20 @@ class Run:
                 "The recipe or the levers were changed since; start a new run.",
             )
         self._used[order.key] = result
+        missing = [metric for metric in needs if metric not in result.metrics]
+        if result.ending == "ok" and missing:
+            line = f"the window gave no {missing[0]}: lengthen it"
+            return msgspec.structs.replace(result, ending="failed", failure="requests-failed", log_line=line)
         return result
 
-    def sound_trial(self, order: Order) -> TrialResult:
+    def sound_trial(self, order: Order, needs: Sequence[str] = ()) -> TrialResult:
         """A trial of what must run: one failure may be chance and is tried again under a key of its own.
 
         Raises IncumbentFailed on the second. A lever is never discarded because its opponent failed.
         """
-        result = self.trial(order)
+        result = self.trial(order, needs)
         if result.ending != "ok":
-            result = self.trial(msgspec.structs.replace(order, key=f"{order.key}-again"))
+            result = self.trial(msgspec.structs.replace(order, key=f"{order.key}-again"), needs)
         if result.ending != "ok":
             raise IncumbentFailed(
                 f"{order.recipe.name} failed twice ({order.key}): {result.failure}: {result.log_line}",

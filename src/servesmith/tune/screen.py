@@ -125,7 +125,8 @@ def short_trial(run: Run, case: Case, key: str, recipe: Recipe, seed_name: str, 
     """A trial with a shortened window: good for ranking and for nothing else. `sound`: it must run."""
     load = case.load.model_copy(update={"window_s": short_window(case.load, run.settings)})
     order = Order(key, recipe, LoadErrand(case.workload, load), derived(run.settings.seed, seed_name))
-    return run.sound_trial(order) if sound else run.trial(order)
+    needs = [case.goal.metric]
+    return run.sound_trial(order, needs) if sound else run.trial(order, needs)
 
 
 def clash(one: Lever, other: Lever) -> bool:

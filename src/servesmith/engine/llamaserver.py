@@ -44,12 +44,12 @@ def main(argv: list[str]) -> int:
     sys.stdout.write(f"{RESOLVED}{json.dumps(describe(params, chosen, llama))}\n")
     sys.stdout.flush()
     try:
-        server = llama.Server(params)
+        _server = llama.Server(params)  # it serves for as long as it is held
     except RuntimeError as error:
         return _complain(f"{error}", 1)
     signal.sigwait(stops)
-    del server  # stops the engine's threads; what it saves at its end is saved
-    return 0
+    sys.stdout.flush()
+    os._exit(0)  # the engine would first wait about a second for its open streams, and keeps nothing at its end
 
 
 def _complain(message: str, code: int) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from servesmith.cli import show
-from servesmith.cli.common import RUNS, AsJson, DryRun, RunsFolder, Seed, Sets, now, seconds, watching
+from servesmith.cli.common import RUNS, AsJson, DryRun, RunsFolder, Seed, Sets, budget_seconds, now, watching
 from servesmith.cli.finish import finished
 from servesmith.engine.registry import adapter
 from servesmith.errors import InputError, Problem
@@ -14,8 +14,9 @@ from servesmith.recipe.files import read_case
 from servesmith.recipe.levers import builtin_levers, read_levers
 from servesmith.recipe.model import Case, Lever
 from servesmith.tune.loop import tune as loop
-from servesmith.tune.open import Opened, Plan, open_run, resume_run
+from servesmith.tune.open import Opened, open_run, resume_run
 from servesmith.tune.place import place_of
+from servesmith.tune.plan import Plan
 from servesmith.tune.preview import preview
 from servesmith.tune.settings import Settings
 
@@ -50,13 +51,13 @@ def tune(
     chosen = choose(case, levers or [], only or [], allow_lossy or [])
     settings = Settings(
         seed=seed,
-        budget_s=seconds(budget, "--budget") if budget else 0.0,
+        budget_s=budget_seconds(budget),
         proof_blocks=proof_blocks,
         refine_trials=refine,
         quality_items=case.quality.items,
         minimum_gain=case.goal.minimum_gain,
     )
-    plan = Plan(verb="tune", case=case, settings=settings, levers=chosen)
+    plan = Plan(verb="tune", case=case, settings=settings, levers=chosen, file=str(recipe))
     if dry_run:
         show.preview(preview(plan, place_of(case, adapter(case.recipe.engine))), as_json=as_json)
         return 0

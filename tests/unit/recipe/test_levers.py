@@ -237,3 +237,11 @@ def test_own_file_joins_the_library(tmp_path):
 def test_a_name_of_the_library_is_taken():
     with pytest.raises(InputError, match="another name"):
         combine(builtin_levers("llamacpp"), [lever(name="parallel-8")])
+
+
+@pytest.mark.parametrize("name", ["x" * 81, "a/b", "..", "a b"])
+def test_names_that_make_no_folder(tmp_path, name):
+    path = tmp_path / "l.yaml"
+    path.write_text(f"levers: [{{name: '{name}', why: w, risk: lossless, set: {{flags.x: 1}}}}]\n")
+    with pytest.raises(InputError, match=r"levers\.0\.name"):
+        read_levers(path)

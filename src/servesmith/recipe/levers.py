@@ -5,6 +5,7 @@ A user's own file has the same form; it may leave out everything but `levers`.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +29,9 @@ from servesmith.units import Json
 
 CHANGEABLE = ("flags", "env", "container", "image", "executable", "overlays", "gpus")
 """Fields that a lever may set. Another model or engine is another recipe, not a lever."""
+
+_LONGEST_NAME = 80
+_NAME = re.compile("[A-Za-z0-9]+([=.,_ -]{1,2}[A-Za-z0-9]+)*")
 
 
 class Spelling(Noun):
@@ -205,6 +209,10 @@ def _known_levers(file: LeverFile) -> tuple[Lever, ...]:
 def _lever_problems(
     lever: Lever, before: Sequence[str], known: Sequence[str]
 ) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    if len(lever.name) > _LONGEST_NAME or not _NAME.fullmatch(lever.name):
+        shown = lever.name if len(lever.name) <= _LONGEST_NAME else f"{lever.name[:_LONGEST_NAME]}..."
+        remedy = f"Write at most {_LONGEST_NAME} letters and digits, joined by any of `=.,_-`."
+        yield ("name",), f"{shown!r} cannot name a lever: it names files too.", remedy
     if lever.name in before:
         yield ("name",), f"There is another lever {lever.name!r}.", "Give each lever its own name."
     if not lever.set:

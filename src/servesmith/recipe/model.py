@@ -136,7 +136,7 @@ class Span(Noun):
 class Lever(Noun):
     """One named change to a recipe."""
 
-    name: str = Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9=.,_-]*$")
+    name: str = Field(min_length=1)
     why: str = Field(description="One sentence: what it changes and why that may pay")
     risk: Risk
     set: dict[str, FlagValue | None] = Field(

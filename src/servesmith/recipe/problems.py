@@ -28,7 +28,6 @@ _NEEDS: Mapping[str, tuple[str, str]] = {
     "greater_than_equal": ("a number of at least {ge}", "Use {ge} or more."),
     "less_than": ("a number below {lt}", "Use a number below {lt}."),
     "string_too_short": ("text that is not empty", "Write at least one character."),
-    "string_too_long": ("at most {max_length} characters", "Shorten it."),
     "string_pattern_mismatch": (
         "letters, digits, `.`, `_` or `-`, the first a letter or digit",
         "Leave out spaces, slashes and other characters.",

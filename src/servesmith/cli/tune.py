@@ -1,5 +1,6 @@
 """`servesmith tune`: the loop, from a recipe to a faster one with proof."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from servesmith.cli.finish import finished
 from servesmith.engine.registry import adapter
 from servesmith.errors import InputError, Problem
 from servesmith.recipe.files import read_case
-from servesmith.recipe.levers import builtin_levers, read_levers
+from servesmith.recipe.levers import builtin_levers, combine, read_levers
 from servesmith.recipe.model import Case, Lever
 from servesmith.tune.loop import tune as loop
 from servesmith.tune.open import Opened, open_run, resume_run
@@ -66,14 +67,23 @@ def tune(
 
 def choose(case: Case, files: list[Path], only: list[str], allow_lossy: list[str]) -> tuple[Lever, ...]:
     """The library's levers for this engine and the user's own; lossy ones only by name. Raises InputError."""
-    known = (*builtin_levers(case.recipe.engine), *(lever for file in files for lever in read_levers(file)))
+    engine = case.recipe.engine
+    sources = {f"the library of {engine}": builtin_levers(engine)} | {str(file): read_levers(file) for file in files}
+    known = combine(sources, engine)
     names = {lever.name for lever in known}
     if unknown := [name for name in (*only, *allow_lossy) if name not in names]:
         raise InputError(
             *(Problem(f"there is no lever {name!r}.", f"There are: {', '.join(sorted(names))}.") for name in unknown)
         )
     wanted = [lever for lever in known if not only or lever.name in only]
-    return tuple(lever for lever in wanted if lever.risk != "lossy" or lever.name in allow_lossy)
+    return _among_themselves([lever for lever in wanted if lever.risk != "lossy" or lever.name in allow_lossy])
+
+
+def _among_themselves(levers: Sequence[Lever]) -> tuple[Lever, ...]:
+    """Without exclusions of levers that are not there: the run's own file of levers could not name them."""
+    names = {lever.name for lever in levers}
+    excludes = ({"excludes": tuple(name for name in lever.excludes if name in names)} for lever in levers)
+    return tuple(lever.model_copy(update=change) for lever, change in zip(levers, excludes, strict=True))
 
 
 def _go(opened: Opened, *, as_json: bool) -> int:

@@ -4,10 +4,12 @@ Whatever happens inside, a `TrialResult` comes out: a failed trial is data. Only
 """
 
 import os
+import re
 import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 from pydantic import BaseModel
@@ -77,12 +79,23 @@ def run_trial(order: Order, site: Site) -> TrialResult:
 
 def fresh_folder(run_folder: Path, order: Order) -> Path:
     """An empty folder with the recipe in it. What an interrupted attempt left is removed: it was never recorded."""
-    folder = run_folder / "trials" / order.key.replace("/", "--").replace(" ", "_")
+    folder = run_folder / "trials" / folder_name(order.key)
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     (folder / "recipe.yaml").write_text(dump_recipe(order.recipe))
     return folder
+
+
+def folder_name(key: str) -> str:
+    """One name for one key, no two alike: `/` is `--`; what a name should not hold, and a dash that could be taken for
+    part of a separator, is percent-quoted."""
+    return "--".join(_quoted(part) for part in key.split("/"))
+
+
+def _quoted(part: str) -> str:
+    safe = quote(part, safe="=,")  # leaves letters, digits and _.-~ as they are
+    return re.sub(r"^\.|~|^-|(?<=-)-|-(?=-|$)", lambda found: f"%{ord(found[0]):02X}", safe)
 
 
 def read_facts(folder: Path) -> Facts:

@@ -7,7 +7,8 @@ from servesmith.errors import InputError, Problem
 from servesmith.store.journal import read_events
 from servesmith.store.replay import opened_of
 from servesmith.tune.ablate import ablate_stack, kept_levers
-from servesmith.tune.open import Plan, open_run, plan_of
+from servesmith.tune.open import open_run, plan_of
+from servesmith.tune.plan import Plan
 
 
 def ablate(run: RunFolder, seed: Seed = 2, runs: RunsFolder = RUNS, as_json: AsJson = False) -> int:
@@ -20,7 +21,8 @@ def ablate(run: RunFolder, seed: Seed = 2, runs: RunsFolder = RUNS, as_json: AsJ
     levers = kept_levers(events, before.levers)
     if not levers:
         raise InputError(Problem("keeps no lever, so there is nothing to ablate.", "Tune first.", file=str(run)))
-    plan = Plan(verb="ablate", case=before.case, settings=before.settings.reseeded(seed), levers=levers)
+    settings = before.settings.reseeded(seed)
+    plan = Plan(verb="ablate", case=before.case, settings=settings, levers=levers, file=str(run / "recipe.yaml"))
     opened = open_run(plan, runs, watching(), now)
     with show.ending(opened.run):
         ablate_stack(opened.run, before.case, levers)

@@ -13,7 +13,8 @@ from servesmith.errors import InputError, Problem
 from servesmith.recipe.files import read_case, with_sets
 from servesmith.recipe.model import Case, Recipe
 from servesmith.tune.bench import bench as measure
-from servesmith.tune.open import Plan, open_run
+from servesmith.tune.open import open_run
+from servesmith.tune.plan import Plan
 from servesmith.tune.preview import preview
 from servesmith.tune.settings import Settings
 
@@ -33,7 +34,7 @@ def bench(
     Example: servesmith bench recipe.yaml --set load.streams=16
     """
     case = _case(what, sets or [], key_env)
-    plan = Plan(verb="bench", case=case, settings=Settings(seed=seed))
+    plan = Plan(verb="bench", case=case, settings=Settings(seed=seed), file=what)
     if dry_run:
         show.preview(preview(plan), as_json=as_json)
         return 0

@@ -38,6 +38,17 @@ def seconds(text: str, option: str) -> float:
     return sum(float(value) * _UNITS[unit] for value, _, unit in re.findall(r"(\d+(\.\d+)?)([smh])", text))
 
 
+def budget_seconds(text: str) -> float:
+    """`--budget` in seconds; 0, no limit, only where it is empty. Raises InputError."""
+    if not text:
+        return 0.0
+    value = seconds(text, "--budget")
+    if not 0 < value < float("inf"):
+        remedy = "Write it like 8m or 2h; leave it out for no limit."
+        raise InputError(Problem(f"{text!r} leaves no time for a trial.", remedy, field="--budget"))
+    return value
+
+
 def watching() -> Watcher:
     """The live view on stderr; plain lines where stderr is no terminal."""
     return watcher(show.stderr())

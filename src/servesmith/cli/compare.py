@@ -1,16 +1,29 @@
 """`servesmith compare`: is B better than A? Paired blocks of server starts until a verdict."""
 
+import re
 from typing import Annotated
 
 import typer
 
 from servesmith.cli import show
-from servesmith.cli.common import RUNS, AsJson, DryRun, RecipeFile, RunsFolder, Seed, Sets, now, seconds, watching
+from servesmith.cli.common import (
+    RUNS,
+    AsJson,
+    DryRun,
+    RecipeFile,
+    RunsFolder,
+    Seed,
+    Sets,
+    budget_seconds,
+    now,
+    watching,
+)
 from servesmith.cli.finish import finished
 from servesmith.errors import InputError, Problem
 from servesmith.recipe.files import read_case
 from servesmith.tune.compare import compare as loop
-from servesmith.tune.open import Plan, open_run
+from servesmith.tune.open import open_run
+from servesmith.tune.plan import Plan
 from servesmith.tune.preview import preview
 from servesmith.tune.settings import Settings
 
@@ -35,12 +48,20 @@ def compare(
     case, rival = read_case(a, sets or ()), read_case(b, [*(sets or ()), *(b_sets or ())])
     settings = Settings(
         seed=seed,
-        budget_s=seconds(budget, "--budget") if budget else 0.0,
+        budget_s=budget_seconds(budget),
         looks=_looks(looks),
         quality_items=case.quality.items,
         minimum_gain=case.goal.minimum_gain,
     )
-    plan = Plan(verb="compare", case=case, settings=settings, rival=rival)
+    plan = Plan(
+        verb="compare",
+        case=case,
+        settings=settings,
+        rival=rival,
+        require_quality=require_quality,
+        file=str(a),
+        rival_file=str(b),
+    )
     if dry_run:
         show.preview(preview(plan), as_json=as_json)
         return 0
@@ -53,7 +74,7 @@ def compare(
 
 def _looks(text: str) -> tuple[int, ...]:
     parts = text.split(",")
-    if not all(part.strip().isdigit() for part in parts):
+    if not all(re.fullmatch(r"[0-9]{1,4}", part.strip()) for part in parts):
         raise InputError(Problem(f"{text!r} is no list of numbers.", "Write it like 4,6,8.", field="--looks"))
     looks = tuple(int(part) for part in parts)
     if list(looks) != sorted(set(looks)) or looks[0] < 4:

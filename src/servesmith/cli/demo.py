@@ -10,8 +10,9 @@ from servesmith.cli.tune import choose
 from servesmith.engine.registry import adapter
 from servesmith.recipe.files import read_case
 from servesmith.tune.loop import tune as loop
-from servesmith.tune.open import Plan, open_run
+from servesmith.tune.open import open_run
 from servesmith.tune.place import place_of
+from servesmith.tune.plan import Plan
 from servesmith.tune.preview import preview
 from servesmith.tune.settings import Settings
 

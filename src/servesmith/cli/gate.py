@@ -9,7 +9,8 @@ from servesmith.cli.common import RUNS, AsJson, RecipeFile, RunsFolder, Seed, Se
 from servesmith.cli.finish import finished
 from servesmith.recipe.files import read_case
 from servesmith.tune.compare import gate as loop
-from servesmith.tune.open import Plan, open_run
+from servesmith.tune.open import open_run
+from servesmith.tune.plan import Plan
 from servesmith.tune.settings import Settings
 
 
@@ -29,7 +30,8 @@ def gate(
     """
     case, rival = read_case(a, sets or ()), read_case(b, [*(sets or ()), *(b_sets or ())])
     settings = Settings(seed=seed, quality_items=items or case.quality.items)
-    opened = open_run(Plan(verb="gate", case=case, settings=settings, rival=rival), runs, watching(), now)
+    plan = Plan(verb="gate", case=case, settings=settings, rival=rival, file=str(a), rival_file=str(b))
+    opened = open_run(plan, runs, watching(), now)
     with show.ending(opened.run):
         gated = loop(opened.run, case, rival.recipe)
     finished(opened.run, as_json=as_json)

@@ -1,21 +1,23 @@
 """`servesmith tune`: the loop, from a recipe to a faster one with proof."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from servesmith.cli import show
-from servesmith.cli.common import RUNS, AsJson, DryRun, RunsFolder, Seed, Sets, now, seconds, watching
+from servesmith.cli.common import RUNS, AsJson, DryRun, RunsFolder, Seed, Sets, budget_seconds, now, watching
 from servesmith.cli.finish import finished
 from servesmith.engine.registry import adapter
 from servesmith.errors import InputError, Problem
 from servesmith.recipe.files import read_case
-from servesmith.recipe.levers import builtin_levers, read_levers
+from servesmith.recipe.levers import builtin_levers, combine, read_levers
 from servesmith.recipe.model import Case, Lever
 from servesmith.tune.loop import tune as loop
-from servesmith.tune.open import Opened, Plan, open_run, resume_run
+from servesmith.tune.open import Opened, open_run, resume_run
 from servesmith.tune.place import place_of
+from servesmith.tune.plan import Plan
 from servesmith.tune.preview import preview
 from servesmith.tune.settings import Settings
 
@@ -50,13 +52,13 @@ def tune(
     chosen = choose(case, levers or [], only or [], allow_lossy or [])
     settings = Settings(
         seed=seed,
-        budget_s=seconds(budget, "--budget") if budget else 0.0,
+        budget_s=budget_seconds(budget),
         proof_blocks=proof_blocks,
         refine_trials=refine,
         quality_items=case.quality.items,
         minimum_gain=case.goal.minimum_gain,
     )
-    plan = Plan(verb="tune", case=case, settings=settings, levers=chosen)
+    plan = Plan(verb="tune", case=case, settings=settings, levers=chosen, file=str(recipe))
     if dry_run:
         show.preview(preview(plan, place_of(case, adapter(case.recipe.engine))), as_json=as_json)
         return 0
@@ -65,14 +67,23 @@ def tune(
 
 def choose(case: Case, files: list[Path], only: list[str], allow_lossy: list[str]) -> tuple[Lever, ...]:
     """The library's levers for this engine and the user's own; lossy ones only by name. Raises InputError."""
-    known = (*builtin_levers(case.recipe.engine), *(lever for file in files for lever in read_levers(file)))
+    engine = case.recipe.engine
+    sources = {f"the library of {engine}": builtin_levers(engine)} | {str(file): read_levers(file) for file in files}
+    known = combine(sources, engine)
     names = {lever.name for lever in known}
     if unknown := [name for name in (*only, *allow_lossy) if name not in names]:
         raise InputError(
             *(Problem(f"there is no lever {name!r}.", f"There are: {', '.join(sorted(names))}.") for name in unknown)
         )
     wanted = [lever for lever in known if not only or lever.name in only]
-    return tuple(lever for lever in wanted if lever.risk != "lossy" or lever.name in allow_lossy)
+    return _among_themselves([lever for lever in wanted if lever.risk != "lossy" or lever.name in allow_lossy])
+
+
+def _among_themselves(levers: Sequence[Lever]) -> tuple[Lever, ...]:
+    """Without exclusions of levers that are not there: the run's own file of levers could not name them."""
+    names = {lever.name for lever in levers}
+    excludes = ({"excludes": tuple(name for name in lever.excludes if name in names)} for lever in levers)
+    return tuple(lever.model_copy(update=change) for lever, change in zip(levers, excludes, strict=True))
 
 
 def _go(opened: Opened, *, as_json: bool) -> int:

@@ -5,6 +5,7 @@ A user's own file has the same form; it may leave out everything but `levers`.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +29,9 @@ from servesmith.units import Json
 
 CHANGEABLE = ("flags", "env", "container", "image", "executable", "overlays", "gpus")
 """Fields that a lever may set. Another model or engine is another recipe, not a lever."""
+
+_LONGEST_NAME = 80
+_NAME = re.compile("[A-Za-z0-9]+([=.,_ -]{1,2}[A-Za-z0-9]+)*")
 
 
 class Spelling(Noun):
@@ -74,19 +78,26 @@ def _library(engine: EngineKind) -> LeverFile:
     return _lever_file(source.read_text(encoding="utf-8"), f"{engine}.yaml")
 
 
-def combine(*libraries: Sequence[Lever]) -> tuple[Lever, ...]:
-    """Several libraries as one, exclusions made mutual. Raises InputError if a name is there twice."""
-    levers = [lever for library in libraries for lever in library]
-    names = [lever.name for lever in levers]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        remedy = "Give your own lever another name."
-        raise InputError(*(Problem(f"There are two levers {name!r}.", remedy, field=name) for name in twice))
-    return tuple(_with_exclusions(levers))
+def combine(sources: Mapping[str, Sequence[Lever]], engine: EngineKind | None = None) -> tuple[Lever, ...]:
+    """The levers of several sources as one library, exclusions made mutual. `sources`: by name, for messages.
+
+    `engine`: whose spellings count; None: each lever's own. Raises InputError if two levers have one name.
+    """
+    first: dict[str, str] = {}
+    problems: list[Problem] = []
+    for source, levers in sources.items():
+        for lever in levers:
+            if lever.name in first:
+                message = f"There are two levers {lever.name!r}; the other is in {first[lever.name]}."
+                problems.append(Problem(message, "Give your own lever another name.", source, field=lever.name))
+            first.setdefault(lever.name, source)
+    if problems:
+        raise InputError(*problems)
+    return tuple(_with_exclusions([lever for levers in sources.values() for lever in levers], engine))
 
 
 def _levers(file: LeverFile) -> tuple[Lever, ...]:
-    return combine([_for_engine(lever, file.engine) for lever in file.levers])
+    return combine({"": [_for_engine(lever, file.engine) for lever in file.levers]})
 
 
 def _for_engine(lever: Lever, engine: EngineKind | None) -> Lever:
@@ -95,27 +106,35 @@ def _for_engine(lever: Lever, engine: EngineKind | None) -> Lever:
     return lever.model_copy(update={"when": lever.when.model_copy(update={"engines": (engine,)})})
 
 
-def _with_exclusions(levers: Sequence[Lever]) -> Iterator[Lever]:
+def _with_exclusions(levers: Sequence[Lever], engine: EngineKind | None) -> Iterator[Lever]:
     """Each lever with all that it cannot be combined with: named by either side, or setting the same value."""
     for lever in levers:
         others = (other for other in levers if other.name != lever.name)
-        both = [other.name for other in others if other.name in lever.excludes or _collide(lever, other)]
+        both = [other.name for other in others if clash(lever, other, engine)]
         unseen = [name for name in lever.excludes if name not in both]
         yield lever.model_copy(update={"excludes": (*unseen, *both)})
 
 
-def _collide(one: Lever, other: Lever) -> bool:
-    return one.name in other.excludes or bool(_targets(one) & _targets(other))
+def clash(one: Lever, other: Lever, engine: EngineKind | None) -> bool:
+    """True if the two cannot be combined: either names the other, or they set the same value of a recipe.
+
+    Spellings of this engine count as one flag (`flags.-np` and `flags.parallel`); None: each lever's own engine's.
+    A whole value collides with each of its parts.
+    """
+    if one.name in other.excludes or other.name in one.excludes:
+        return True
+    pairs = ((a, b) for a in _targets(one, engine) for b in _targets(other, engine))
+    return any(a[: len(b)] == b or b[: len(a)] == a for a, b in pairs)
 
 
-def _targets(lever: Lever) -> set[tuple[str, ...]]:
+def _targets(lever: Lever, engine: EngineKind | None) -> set[tuple[str, ...]]:
     """What a lever sets: top field and name, flags by what they mean, parts of a JSON flag by their path."""
-    engines = lever.when.engines or ("sim",)
+    kind = engine or (lever.when.engines or ("sim",))[0]
     found: set[tuple[str, ...]] = set()
     for dotted, value in lever.set.items():
         path = split_dotted(dotted)
         if path[0] == "flags" and len(path) > 1:
-            path = ("flags", flag_id(engines[0], path[1]).name, *path[2:])
+            path = ("flags", flag_id(kind, path[1]).name, *path[2:])
         parts = value.keys() if isinstance(value, dict) else ()
         found |= {(*path, part) for part in parts} or {path}
     return found
@@ -205,6 +224,10 @@ def _known_levers(file: LeverFile) -> tuple[Lever, ...]:
 def _lever_problems(
     lever: Lever, before: Sequence[str], known: Sequence[str]
 ) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    if len(lever.name) > _LONGEST_NAME or not _NAME.fullmatch(lever.name):
+        shown = lever.name if len(lever.name) <= _LONGEST_NAME else f"{lever.name[:_LONGEST_NAME]}..."
+        remedy = f"Write at most {_LONGEST_NAME} letters and digits, joined by any of `=.,_-`."
+        yield ("name",), f"{shown!r} cannot name a lever: it names files too.", remedy
     if lever.name in before:
         yield ("name",), f"There is another lever {lever.name!r}.", "Give each lever its own name."
     if not lever.set:

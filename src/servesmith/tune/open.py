@@ -8,30 +8,18 @@ import msgspec
 import psutil
 
 from servesmith import __version__
-from servesmith.errors import InputError, Problem
+from servesmith.errors import InputError, MachineError, Problem
 from servesmith.recipe.files import dump_case, read_case
 from servesmith.recipe.levers import dump_levers, read_levers
-from servesmith.recipe.model import Case, Lever
 from servesmith.store.events import RunOpened
 from servesmith.store.hashing import file_digest
-from servesmith.store.journal import Journal
+from servesmith.store.journal import JOURNAL, Journal
 from servesmith.store.watch import Watcher
 from servesmith.tune.executor import executor_for
+from servesmith.tune.plan import Plan
+from servesmith.tune.preflight import preflight
 from servesmith.tune.run import Clock, Run
-from servesmith.tune.settings import Settings, settings_from
-
-JOURNAL = "journal.jsonl"
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new run is to be: every input, resolved."""
-
-    verb: str
-    case: Case
-    settings: Settings
-    levers: tuple[Lever, ...] = ()
-    rival: Case | None = None
-    """The other recipe of compare and gate."""
+from servesmith.tune.settings import settings_from
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -42,7 +30,11 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 def open_run(plan: Plan, runs: Path, watch: Watcher, clock: Clock) -> Opened:
-    """A new folder runs/<time>-<name> with the inputs as resolved. Raises MachineError if it cannot be written."""
+    """A new folder runs/<time>-<name> with the inputs as resolved, once nothing is found wrong with the plan.
+
+    Raises InputError with all that is wrong, MachineError if the engine is not here or the folder cannot be written.
+    """
+    preflight(plan)
     folder = _new_folder(runs, clock(), plan.case.recipe.name)
     inputs = {"recipe.yaml": dump_case(plan.case), "levers.yaml": dump_levers(plan.levers)}
     if plan.rival is not None:
@@ -115,5 +107,8 @@ def _new_folder(runs: Path, at: str, name: str) -> Path:
             folder.mkdir(parents=True)
         except FileExistsError:
             continue
+        except OSError as error:
+            message = f"Cannot make the folder {folder}: {error.strerror}."
+            raise MachineError(message, "Choose a folder that can be written by --runs.") from None
         return folder
     raise InputError(Problem("a thousand runs of this second exist.", "Wait a second.", file=str(runs)))

@@ -9,11 +9,9 @@ from servesmith.recipe.command import shell_line
 from servesmith.recipe.levers import apply
 from servesmith.recipe.model import Lever, Recipe
 from servesmith.recipe.secrets import mask
-from servesmith.tune.open import Plan
 from servesmith.tune.place import Place
-
-ANY_PORT = 0
-"""Stands for the free port that is drawn at each start."""
+from servesmith.tune.plan import Plan
+from servesmith.tune.preflight import ANY_PORT, preflight
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -39,7 +37,8 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 def preview(plan: Plan, place: Place | None = None) -> Preview:
-    """Commands of the recipes and of every lever that would be tried. Starts nothing."""
+    """Commands of the recipes and of every lever that would be tried. Starts nothing; raises as `preflight` does."""
+    preflight(plan)
     recipes = {plan.case.recipe.name: plan.case.recipe}
     if plan.rival is not None:
         recipes[f"{plan.rival.recipe.name} (B)"] = plan.rival.recipe
@@ -62,5 +61,7 @@ def _candidates(recipe: Recipe, levers: Sequence[Lever], place: Place) -> tuple[
 
 
 def _command(recipe: Recipe) -> str:
+    if recipe.url:
+        return f"(none: {recipe.url} is run by someone else)"
     command = adapter(recipe.engine).command(recipe, ANY_PORT)
     return shell_line(command.argv, mask(command.env))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from servesmith.errors import InputError
 from servesmith.recipe.command import command_of
-from servesmith.recipe.levers import applies, apply, builtin_levers, combine, flag_id, read_levers
+from servesmith.recipe.levers import applies, apply, builtin_levers, clash, combine, flag_id, read_levers
 from servesmith.recipe.model import Lever, Load, Recipe, When
 
 LIBRARY = {lever.name: lever for lever in builtin_levers("llamacpp")}
@@ -227,7 +227,7 @@ def test_own_file_joins_the_library(tmp_path):
     path.write_text(OWN)
     own = read_levers(path)
     assert [one.name for one in own] == ["my-lever"]
-    joined = {one.name: one for one in combine(builtin_levers("llamacpp"), own)}
+    joined = {one.name: one for one in combine({"library": builtin_levers("llamacpp"), "own": own})}
     assert "my-lever" in joined["parallel-8"].excludes
     assert joined["my-lever"].excludes == ("parallel-8",)
     path.write_text("engine: vllm\nlevers:\n" + OWN.replace("excludes: [parallel-8]", "").replace("- name", "- name"))
@@ -236,4 +236,42 @@ def test_own_file_joins_the_library(tmp_path):
 
 def test_a_name_of_the_library_is_taken():
     with pytest.raises(InputError, match="another name"):
-        combine(builtin_levers("llamacpp"), [lever(name="parallel-8")])
+        combine({"library": builtin_levers("llamacpp"), "own.yaml": [lever(name="parallel-8")]})
+
+
+@pytest.mark.parametrize("name", ["x" * 81, "a/b", "..", "-a", "a----b"])
+def test_names_that_make_no_folder(tmp_path, name):
+    path = tmp_path / "l.yaml"
+    path.write_text(f"levers: [{{name: '{name}', why: w, risk: lossless, set: {{flags.x: 1}}}}]\n")
+    with pytest.raises(InputError, match=r"levers\.0\.name"):
+        read_levers(path)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "engine", "says"),
+    [
+        ({"flags.-np": 8}, {"flags.parallel": 4}, "llamacpp", True),
+        ({"flags.-np": 8}, {"flags.parallel": 4}, "sim", False),
+        ({"flags.-no-kvu": True}, {"flags.kv-unified": True}, "llamacpp", True),
+        ({"flags.j": {"a": 1}}, {"flags.j": {"b": 1}}, "vllm", False),
+        ({"flags.j.a": 1}, {"flags.j": {"a": 2, "b": 1}}, "vllm", True),
+        ({"flags.j": None}, {"flags.j.a": 2}, "vllm", True),
+        ({"env.A": "1"}, {"flags.A": 1}, "vllm", False),
+    ],
+)
+def test_what_clashes(one, other, engine, says):
+    a, b = lever(name="a", set=one), lever(name="b", set=other)
+    assert clash(a, b, engine) == clash(b, a, engine) == says
+
+
+def test_levers_that_name_each_other_clash():
+    a, b = lever(name="a", set={"flags.x": 1}, excludes=["b"]), lever(name="b", set={"flags.y": 1})
+    assert clash(a, b, "sim")
+    assert clash(b, a, "sim")
+
+
+def test_one_name_in_two_files_names_both():
+    with pytest.raises(InputError) as caught:
+        combine({"one.yaml": [lever()], "two.yaml": [lever()]})
+    assert "one.yaml" in str(caught.value)
+    assert "two.yaml" in str(caught.value)

@@ -7,8 +7,9 @@ from servesmith.recipe.model import Case, Goal, Lever, Load, Quality, Recipe, Wo
 from servesmith.store.watch import Silent
 from servesmith.tune.loop import Tuned
 from servesmith.tune.loop import tune as loop
-from servesmith.tune.open import Opened, Plan, open_run, resume_run
+from servesmith.tune.open import Opened, open_run, resume_run
 from servesmith.tune.place import place_of
+from servesmith.tune.plan import Plan
 from servesmith.tune.settings import Settings
 
 

@@ -14,19 +14,27 @@ from servesmith.report.page import PAGE, SUMMARY, write_report
 def test_an_honest_run_passes_every_check(tuned):
     checks = audit_run(tuned)
     assert [check.name for check in checks] == [
-        "journal", "inputs", "files", "numbers", "noise", "verdicts", "gates", "summary.json", "report.html",
+        "journal", "closed", "inputs", "files", "identity", "numbers", "noise", "verdicts", "gates",
+        "summary.json", "report.html",
     ]  # fmt: skip
     assert all(check.ok for check in checks)
 
 
 @pytest.mark.parametrize(
     "make",
-    [rundata.compared_run, rundata.benched_run, rundata.cut_run, lambda f: rundata.benched_run(f, failure="crash")],
+    [rundata.compared_run, rundata.benched_run, lambda f: rundata.benched_run(f, failure="crash")],
 )
 def test_every_kind_of_run_passes(tmp_path, make):
     make(tmp_path / "run")
     write_report(tmp_path / "run")
     assert all(check.ok for check in audit_run(tmp_path / "run"))
+
+
+def test_an_unfinished_run_is_no_evidence_and_says_why(tmp_path):
+    rundata.cut_run(tmp_path / "run")
+    write_report(tmp_path / "run")
+    with pytest.raises(EvidenceError, match=r"^journal\.jsonl: has no end: the run is open"):
+        audit_run(tmp_path / "run")
 
 
 def change_text(path, old, new):

@@ -14,7 +14,7 @@ from servesmith.measure.answers import Answer, Sheet, write_sheets
 from servesmith.measure.counters import Snapshot
 from servesmith.measure.evidence import Counters, Measured, numbers, write_measured
 from servesmith.measure.records import ChunkKind, RequestRecord, Window
-from servesmith.recipe.files import dump_case
+from servesmith.recipe.files import dump_case, dump_recipe
 from servesmith.recipe.model import Case, Goal, Load, Quality, Recipe
 from servesmith.stats.compare import noise_of
 from servesmith.stats.gate import GateRules
@@ -96,7 +96,7 @@ class FakeRun:
         folder.mkdir(parents=True)
         draw = random.Random(f"{self.folder.name}/{key}")
         recipe = self.recipe(levers)
-        (folder / "recipe.yaml").write_text(f"name: {recipe.name}\nflags: {dict(recipe.flags)}\n")
+        (folder / "recipe.yaml").write_text(dump_recipe(recipe))
         (folder / "command.txt").write_text(command_line(recipe))
         (folder / "engine.log").write_text(line or "main: server is listening\n")
         metrics = {} if failure else self._load(folder, levers, draw)
@@ -170,6 +170,7 @@ class FakeRun:
         write_sheets(folder / "quality", sheets)
         (folder / "greedy.json").write_bytes(msgspec.json.encode([f"answer {number}" for number in range(8)]))
         recipe = self.recipe(levers)
+        (folder / "recipe.yaml").write_text(dump_recipe(recipe))
         (folder / "command.txt").write_text(command_line(recipe))
         result = TrialResult(
             key=key, folder=f"trials/{folder.name}", recipe_hash=recipe.digest(), ending="ok", seed=7, began=self.at,

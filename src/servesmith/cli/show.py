@@ -81,6 +81,8 @@ def summary(found: "Summary") -> None:
     for name, entries in (("note", found.notes), ("doubt", found.doubts)):
         for entry in entries:
             _paragraph(out, name, entry)
+    if found.journal:
+        _paragraph(out, "journal", f"{found.journal} (checksum of its last line; it pins all before it)")
     _paragraph(out, "time", f"{words.count(found.time.trials, 'trial')}, {words.span(found.time.seconds)}")
 
 
@@ -91,7 +93,9 @@ def checks(found: "Sequence[Check]") -> None:
         mark = Text("ok  ", "green") if check.ok else Text("FAIL", "bold red")
         _paragraph(out, check.name, Text.assemble(mark, " ", check.detail), width=13)
     out.print(
-        "Every number recomputed." if all(check.ok for check in found) else "The evidence does not hold.",
+        "Recomputed and found as told: metrics, verdicts, gates, summary, page."
+        if all(check.ok for check in found)
+        else "The evidence does not hold.",
         style="bold",
     )
 

@@ -11,8 +11,7 @@ from servesmith.errors import EvidenceError
 from servesmith.report.nouns import Summary
 from servesmith.report.page import PAGE, SUMMARY, render
 from servesmith.report.sources import read_sources
-from servesmith.report.summary import encode, summarise
-from servesmith.store.journal import read_events
+from servesmith.report.summary import encode, read_summary
 from servesmith.store.verify import Check, checked, require, verify_run
 from servesmith.units import Json
 
@@ -33,7 +32,7 @@ def audit(folder: Path) -> tuple[Check, ...]:
     checks = verify_run(folder)
     if not checks[0].ok:
         return checks
-    summary = summarise(read_events(folder))
+    summary = read_summary(folder)
     told = (
         checked(SUMMARY, lambda: _summary(folder / SUMMARY, summary)),
         checked(PAGE, lambda: _page(folder, summary)),

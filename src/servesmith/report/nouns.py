@@ -163,3 +163,5 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, float | int | str | bool]
     machine: dict[str, str]
     files: dict[str, str]
+    journal: str = ""
+    """Last checksum of the journal, which pins every line of it; empty where only events were read."""

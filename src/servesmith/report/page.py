@@ -10,8 +10,7 @@ from servesmith.report import tables, words
 from servesmith.report.nouns import Summary, deciding
 from servesmith.report.series import lanes, waterfall
 from servesmith.report.sources import Sources, read_sources
-from servesmith.report.summary import encode, summarise
-from servesmith.store.journal import read_events
+from servesmith.report.summary import encode, read_summary
 
 PAGE = "report.html"
 SUMMARY = "summary.json"
@@ -28,7 +27,7 @@ class Drawn(msgspec.Struct, frozen=True):
 
 def write_report(folder: Path) -> Summary:
     """Write report.html and summary.json of a run anew. Raises EvidenceError if its files contradict themselves."""
-    summary = summarise(read_events(folder))
+    summary = read_summary(folder)
     page = render(summary, read_sources(folder, summary))
     _replace(folder / SUMMARY, encode(summary))
     _replace(folder / PAGE, page.encode())

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -18,13 +19,23 @@ from servesmith.stats.sequential import judge_fixed
 from servesmith.stats.verdict import Estimate
 from servesmith.store.decide import pairs_of
 from servesmith.store.events import Decided, Event, Found, Gated, NoiseMeasured, Noted, TrialEnded, TrialResult
+from servesmith.store.journal import read_chain
 from servesmith.store.replay import START_TIME, Replay, reading, replay
 
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
-def summarise(events: Sequence[Event]) -> Summary:
-    """All that is told about a run. Raises EvidenceError if the journal contradicts itself."""
+def read_summary(folder: Path) -> Summary:
+    """All that is told about a run, from its journal. Raises InputError if there is none, and as `summarise`."""
+    events, check = read_chain(folder)
+    return summarise(events, check)
+
+
+def summarise(events: Sequence[Event], journal: str = "") -> Summary:
+    """All that is told about a run; `journal` is the last checksum of its journal.
+
+    Raises EvidenceError if the journal contradicts itself.
+    """
     run = replay(events)
     opened, closed = run.opened, run.closed
     comparisons = tuple(_comparison(run, decided) for decided in _last_decisions(run.events))
@@ -59,6 +70,7 @@ def summarise(events: Sequence[Event]) -> Summary:
         settings=opened.settings,
         machine=opened.machine,
         files=opened.files,
+        journal=journal,
     )
 
 

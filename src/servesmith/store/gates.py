@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from servesmith.errors import EvidenceError
-from servesmith.measure.answers import SUFFIX, Sheet, read_sheets
+from servesmith.measure.answers import GREEDY, SUFFIX, Sheet, read_sheets
 from servesmith.stats.gate import GateRules, GateVerdict, TaskPair, judge_tasks
+from servesmith.store.events import GreedyAgreement
+
+Texts = Sequence[str | None]
+"""Greedy answers in the order of their prompts; None where the request failed."""
 
 
 def recompute(folder_a: Path, folder_b: Path, rules: GateRules) -> GateVerdict:
@@ -54,9 +58,26 @@ def discordance(a: Sequence[Sheet], again: Sequence[Sheet]) -> float:
 
     Raises EvidenceError if the items are not the same.
     """
+    if len(a) != len(again):
+        raise EvidenceError(f"*{SUFFIX}", f"A answered {len(a)} tasks, A restarted {len(again)}.")
     pairs = [pair(x, y) for x, y in zip(a, again, strict=True)]
     items = sum(len(one.a) for one in pairs)
     return sum(x != y for one in pairs for x, y in zip(one.a, one.b, strict=True)) / items if items else 0.0
+
+
+def agreement(a: Texts, b: Texts, again: Texts) -> GreedyAgreement:
+    """Count the greedy answers of B, and of A restarted (`again`), that are A's to the letter.
+
+    A failed request (None) agrees with nothing. Raises EvidenceError if the three are not of the same length.
+    """
+    if not len(a) == len(b) == len(again):
+        lengths = f"A has {len(a)} greedy answers, A restarted {len(again)}, B {len(b)}"
+        raise EvidenceError(GREEDY, f"{lengths}: they are not of the same prompts.")
+    return GreedyAgreement(prompts=len(a), identical=_identical(a, b), floor=_identical(a, again))
+
+
+def _identical(a: Texts, b: Texts) -> int:
+    return sum(x is not None and x == y for x, y in zip(a, b, strict=True))
 
 
 def _items(sheet: Sheet) -> tuple[object, ...]:

@@ -189,8 +189,14 @@ class Journal:
 
 
 def read_events(folder: Path) -> tuple[Event, ...]:
-    """All events of a run's journal, without a lock: it may be read while it is written. A torn last line is no event.
+    """All events of a run's journal; the rest as for `read_chain`."""
+    return read_chain(folder)[0]
 
+
+def read_chain(folder: Path) -> tuple[tuple[Event, ...], str]:
+    """All events of a run's journal, and the last checksum (32 hex digits): it pins every line before it.
+
+    Without a lock: it may be read while it is written. A torn last line is no event.
     Raises InputError if there is none, EvidenceError if it is broken elsewhere than in its last line.
     """
     path = folder / JOURNAL
@@ -200,7 +206,8 @@ def read_events(folder: Path) -> tuple[Event, ...]:
         raise _no_run(folder) from error
     except OSError as error:
         raise MachineError(f"{path} cannot be read: {error.strerror}.", "Check its owner and rights.") from error
-    return tuple(_parse(data, path).events)
+    reading = _parse(data, path)
+    return tuple(reading.events), reading.tail.check.hex()
 
 
 def is_locked(folder: Path) -> bool:

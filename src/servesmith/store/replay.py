@@ -6,7 +6,7 @@ import msgspec
 
 from servesmith.errors import EvidenceError
 from servesmith.measure.records import Metric
-from servesmith.store.events import Event, RunClosed, RunOpened, TrialEnded, TrialResult
+from servesmith.store.events import Event, Resumed, RunClosed, RunOpened, TrialEnded, TrialResult
 
 START_TIME = "ready_seconds"
 """Key under which a trial's start time, exec to first served token, is read like a metric."""
@@ -17,6 +17,7 @@ class Replay(msgspec.Struct, frozen=True):
 
     opened: RunOpened
     closed: RunClosed | None
+    """The last event, resuming apart; None: the run is open, or its end was cut off."""
     events: tuple[Event, ...]
     results: dict[str, TrialResult]
     """By key. A trial that was repeated on resume stands here with its last result."""
@@ -24,7 +25,8 @@ class Replay(msgspec.Struct, frozen=True):
 
 def replay(events: Sequence[Event]) -> Replay:
     """Read a journal's events. Raises EvidenceError if the first one does not open a run."""
-    closed = next((event for event in reversed(events) if isinstance(event, RunClosed)), None)
+    last = next((event for event in reversed(events) if not isinstance(event, Resumed)), None)
+    closed = last if isinstance(last, RunClosed) else None
     results = {event.result.key: event.result for event in events if isinstance(event, TrialEnded)}
     return Replay(opened_of(events), closed, tuple(events), results)
 

@@ -1,6 +1,6 @@
 """Recompute a run from its raw records: files by their hashes, numbers, verdicts and gates from what was stored."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,10 +15,11 @@ from servesmith.stats.compare import noise_of
 from servesmith.stats.gate import GateRules
 from servesmith.stats.rules import Rules
 from servesmith.stats.verdict import Verdict
-from servesmith.store.decide import pairs_of, secondary_verdict, verdict_of
+from servesmith.store.decide import Pair, pairs_of, secondary_verdict, verdict_of
 from servesmith.store.events import Decided, Gated, GreedyAgreement, NoiseMeasured, RunOpened, TrialEnded, TrialResult
-from servesmith.store.gates import discordance, judge_sheets
+from servesmith.store.gates import agreement, discordance, judge_sheets
 from servesmith.store.hashing import file_digest, folder_digests
+from servesmith.store.identity import check_identity
 from servesmith.store.journal import JOURNAL, read_events
 from servesmith.store.replay import Replay, replay
 
@@ -58,12 +59,13 @@ def verify_run(folder: Path) -> tuple[Check, ...]:
     if not journal.ok:
         return (journal,)
     run = replay(read_events(folder))
+    closed = checked("closed", lambda: _closed(run))
     files = (checked("inputs", lambda: _inputs(folder, run.opened)), checked("files", lambda: _files(folder, run)))
     if not all(check.ok for check in files):
-        return (journal, *files)
+        return (journal, closed, *files)
     evidence = Evidence(folder, run, read_case(folder / "recipe.yaml"), rules_of(run.opened))
-    steps = {"numbers": _numbers, "noise": _noise, "verdicts": _verdicts, "gates": _gates}
-    return (journal, *files, *(checked(name, lambda step=step: step(evidence)) for name, step in steps.items()))
+    steps = {"identity": _identity, "numbers": _numbers, "noise": _noise, "verdicts": _verdicts, "gates": _gates}
+    return (journal, closed, *files, *(checked(name, lambda step=step: step(evidence)) for name, step in steps.items()))
 
 
 def checked(name: str, step: Step) -> Check:
@@ -100,6 +102,14 @@ def _journal(folder: Path) -> str:
     return f"{len(events)} events, an unbroken chain"
 
 
+def _closed(run: Replay) -> str:
+    """A chain of checksums does not show that its end is gone, so the last event must be an end."""
+    if run.closed is None:
+        what = "has no end: the run is open (--resume goes on with it), or its end was cut off."
+        raise EvidenceError(JOURNAL, what)
+    return f"the run came to its end: {run.closed.ending}"
+
+
 def _inputs(folder: Path, opened: RunOpened) -> str:
     for name, digest in opened.files.items():
         _same_file(folder, name, digest)
@@ -126,6 +136,10 @@ def _same_file(folder: Path, name: str, digest: str) -> None:
         raise EvidenceError(name, "is missing.")
     if (found := file_digest(path)) != digest:
         raise EvidenceError(name, f"was changed: its SHA-256 is {found[:12]}…, recorded is {digest[:12]}….")
+
+
+def _identity(evidence: Evidence) -> str:
+    return check_identity(evidence.folder, evidence.run, evidence.case.recipe.digest())
 
 
 def _numbers(evidence: Evidence) -> str:
@@ -191,17 +205,27 @@ def _decision(evidence: Evidence, decided: Decided) -> None:
     verdict = _verdict(evidence, decided.trials, fixed=fixed, planned=planned)
     _same_verdict(name, decided.verdict, verdict)
     for metric, told in decided.secondary.items():
-        pairs = pairs_of(decided.trials, evidence.run.results)
+        pairs = _pairs(evidence, decided.trials, (metric,))
         found = secondary_verdict(pairs, metric, evidence.rules, fixed=fixed, planned=planned)
         _same_verdict(f"{name}, {metric}", told, found)
 
 
 def _verdict(evidence: Evidence, keys: Sequence[str], *, fixed: bool, planned: int | None = None) -> Verdict:
-    missing = [key for key in keys if key not in evidence.run.results]
-    if missing:
-        raise EvidenceError(JOURNAL, f"a verdict stands on trial {missing[0]}, which is not recorded.")
-    pairs = pairs_of(keys, evidence.run.results)
+    pairs = _pairs(evidence, keys, (evidence.case.goal.metric, *evidence.case.goal.limits))
     return verdict_of(pairs, evidence.case.goal, evidence.rules, fixed=fixed, planned=planned)
+
+
+def _pairs(evidence: Evidence, keys: Sequence[str], metrics: Sequence[str]) -> list[Pair]:
+    """Whole blocks of recorded trials that have these metrics."""
+    for key in keys:
+        if (result := evidence.run.results.get(key)) is None:
+            raise EvidenceError(JOURNAL, f"a verdict stands on trial {key}, which is not recorded.")
+        for metric in metrics:
+            if metric not in result.metrics:
+                raise EvidenceError(JOURNAL, f"a verdict stands on trial {key}, which has no {metric}.")
+    if len(keys) % 2:
+        raise EvidenceError(JOURNAL, f"a verdict stands on half a block: {keys[-1]} has no other arm.")
+    return pairs_of(keys, evidence.run.results)
 
 
 def _same_verdict(name: str, told: Verdict, found: Verdict) -> None:
@@ -213,33 +237,65 @@ def _same_verdict(name: str, told: Verdict, found: Verdict) -> None:
 
 def _gates(evidence: Evidence) -> str:
     """Every gate that came to a decision, from the stored answers of its three trials."""
-    gates = [event for event in evidence.run.events if isinstance(event, Gated) and event.tasks]
+    gates = [event for event in evidence.run.events if isinstance(event, Gated)]
     for gated in gates:
-        folders = [evidence.folder / evidence.run.results[key].folder for key in gated.trials]
-        a, again, b = (read_sheets(folder / ANSWERS) for folder in folders)
-        rules = GateRules(margin=evidence.case.quality.margin, aa_discordance=discordance(a, again))
-        found = judge_sheets(a, b, rules)
-        for field, before, is_now in (
-            ("passed", gated.passed, found.passed),
-            ("tasks", gated.tasks, found.tasks),
-            ("greedy", gated.greedy, _agreement(folders) if gated.greedy else None),
-        ):
-            if before != is_now:
-                raise EvidenceError(
-                    JOURNAL, f"gate of {gated.subject}: {field} is told as {before}, the answers give {is_now}."
-                )
-    return f"{len(gates)} gates follow from the stored answers"
+        if gated.tasks:
+            _gate(evidence, gated)
+        elif gated.passed:
+            raise EvidenceError(JOURNAL, f"gate of {gated.subject}: passed is told, but no task was judged.")
+    return f"{sum(bool(gated.tasks) for gated in gates)} gates follow from the stored answers"
+
+
+def _gate(evidence: Evidence, gated: Gated) -> None:
+    folders = _gate_folders(evidence, gated)
+    a, again, b = (read_sheets(folder / ANSWERS) for folder in folders)
+    rules = GateRules(
+        margin=evidence.case.quality.margin, alpha=_gate_alpha(gated), aa_discordance=discordance(a, again)
+    )
+    found = judge_sheets(a, b, rules)
+    greedy = _agreement(folders) if gated.greedy else None
+    for field, before, is_now in (
+        ("passed", gated.passed, found.passed),
+        ("tasks", gated.tasks, found.tasks),
+        ("greedy", gated.greedy, greedy),
+    ):
+        if before != is_now:
+            raise EvidenceError(
+                JOURNAL, f"gate of {gated.subject}: {field} is told as {before}, the answers give {is_now}."
+            )
+
+
+def _gate_alpha(gated: Gated) -> float:
+    """The share of alpha that this gate was given: a run splits it over its gates, so it is never more than all."""
+    alpha, whole = gated.tasks[-1].alpha, GateRules().alpha
+    if not 0 < alpha <= whole:
+        raise EvidenceError(JOURNAL, f"gate of {gated.subject}: alpha is told as {alpha}, it is at most {whole}.")
+    return alpha
+
+
+def _gate_folders(evidence: Evidence, gated: Gated) -> list[Path]:
+    """Folders of the baseline, the baseline restarted and the candidate, each with the recipe that it must have."""
+    baseline = evidence.case.recipe.digest()
+    expected = (baseline, baseline, gated.recipe_hash)
+    if len(set(gated.trials)) != len(expected):
+        raise EvidenceError(JOURNAL, f"gate of {gated.subject}: it names {len(set(gated.trials))} trials, not 3.")
+    for key, recipe in zip(gated.trials, expected, strict=True):
+        result = evidence.run.results.get(key)
+        if result is None:
+            raise EvidenceError(JOURNAL, f"gate of {gated.subject}: its trial {key} is not recorded.")
+        if result.recipe_hash != recipe:
+            what = f"gate of {gated.subject}: {key} served recipe {result.recipe_hash}, not {recipe}."
+            raise EvidenceError(JOURNAL, what)
+    return [evidence.folder / evidence.run.results[key].folder for key in gated.trials]
 
 
 def _agreement(folders: Sequence[Path]) -> GreedyAgreement:
-    """Answers of B, and of A restarted, that are A's to the letter. A failed request agrees with nothing."""
-    a, again, b = (tuple(_texts(folder / GREEDY)) for folder in folders)
-    identical, floor = (sum(x is not None and x == y for x, y in zip(a, other, strict=True)) for other in (b, again))
-    return GreedyAgreement(prompts=len(a), identical=identical, floor=floor)
+    a, again, b = (_texts(folder / GREEDY) for folder in folders)
+    return agreement(a, b, again)
 
 
-def _texts(path: Path) -> Iterator[str | None]:
+def _texts(path: Path) -> list[str | None]:
     try:
-        yield from msgspec.json.decode(path.read_bytes(), type=list[str | None])
+        return msgspec.json.decode(path.read_bytes(), type=list[str | None])
     except (OSError, msgspec.MsgspecError) as error:
         raise EvidenceError(str(path), f"cannot be read: {error}.") from error

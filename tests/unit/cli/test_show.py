@@ -10,7 +10,7 @@ from servesmith.errors import EvidenceError, InputError, Problem
 from servesmith.recipe.model import Case, Recipe
 from servesmith.report.index import index
 from servesmith.report.page import write_report
-from servesmith.report.summary import summarise
+from servesmith.report.summary import read_summary, summarise
 from servesmith.store.journal import read_events
 from servesmith.store.verify import Check
 
@@ -51,6 +51,13 @@ def test_summaries_as_a_person_sees_them(tmp_path, capsys, name, make):
 def test_a_pipe_gets_no_colour_codes(tuned, capsys):
     show.summary(summarise(read_events(tuned)))
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_summary_ends_with_what_pins_its_journal(tuned, capsys):
+    summary = read_summary(tuned)
+    assert len(summary.journal) == 32
+    show.summary(summary)
+    assert f"journal     {summary.journal} (checksum" in told(capsys)
 
 
 def test_json_is_one_document_on_stdout_alone(tuned_copy, capsys):
@@ -98,7 +105,7 @@ def test_problems_found_by_check_are_results_and_so_on_stdout(capsys):
 def test_checks_are_listed_and_a_failure_stands_out(capsys):
     show.checks([Check("files", ok=True, detail="224 files")])
     assert "ok   224 files" in (good := told(capsys))
-    assert "Every number recomputed." in good
+    assert "Recomputed and found as told: metrics, verdicts, gates, summary, page." in good
     show.checks([Check("files", ok=False, detail="was changed", file="x")])
     assert "FAIL was changed" in (bad := told(capsys))
     assert "The evidence does not hold." in bad

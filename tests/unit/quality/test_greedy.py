@@ -2,7 +2,8 @@ import msgspec
 import pytest
 from oracle import record
 
-from servesmith.quality.greedy import MAX_TOKENS, agreement, greedy_answers, greedy_prompts, parts_at
+from servesmith.errors import EvidenceError
+from servesmith.quality.greedy import MAX_TOKENS, agreement, greedy_answers, greedy_prompts
 from servesmith.store.events import GreedyAgreement
 
 
@@ -36,20 +37,5 @@ def test_agreement_counts_identical_texts_and_never_a_failure():
 
 
 def test_agreement_refuses_other_lengths():
-    with pytest.raises(ValueError, match="argument"):
+    with pytest.raises(EvidenceError, match="not of the same prompts"):
         agreement(("a",), ("a", "b"), ("a",))
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "at"),
-    [
-        ("the cat sat", "the cat sat", None),
-        ("the cat sat", "the dog sat", 1),
-        ("the cat", "the cat sat", 2),
-        ("", "a", 0),
-        ("a  b", "a b", 1),
-    ],
-)
-def test_where_answers_part(a, b, at):
-    assert parts_at(a, b) == at
-    assert parts_at(b, a) == at

@@ -9,24 +9,34 @@ from servesmith.errors import EvidenceError
 from servesmith.report import charts
 from servesmith.report.audit import audit, audit_run, differences
 from servesmith.report.page import PAGE, SUMMARY, write_report
+from servesmith.store.events import TrialStarted
+from servesmith.store.journal import Journal, read_events
 
 
 def test_an_honest_run_passes_every_check(tuned):
     checks = audit_run(tuned)
     assert [check.name for check in checks] == [
-        "journal", "inputs", "files", "numbers", "noise", "verdicts", "gates", "summary.json", "report.html",
+        "journal", "closed", "inputs", "files", "identity", "numbers", "noise", "verdicts", "gates",
+        "summary.json", "report.html",
     ]  # fmt: skip
     assert all(check.ok for check in checks)
 
 
 @pytest.mark.parametrize(
     "make",
-    [rundata.compared_run, rundata.benched_run, rundata.cut_run, lambda f: rundata.benched_run(f, failure="crash")],
+    [rundata.compared_run, rundata.benched_run, lambda f: rundata.benched_run(f, failure="crash")],
 )
 def test_every_kind_of_run_passes(tmp_path, make):
     make(tmp_path / "run")
     write_report(tmp_path / "run")
     assert all(check.ok for check in audit_run(tmp_path / "run"))
+
+
+def test_an_unfinished_run_is_no_evidence_and_says_why(tmp_path):
+    rundata.cut_run(tmp_path / "run")
+    write_report(tmp_path / "run")
+    with pytest.raises(EvidenceError, match=r"^journal\.jsonl: has no end: the run is open"):
+        audit_run(tmp_path / "run")
 
 
 def change_text(path, old, new):
@@ -84,6 +94,19 @@ def test_a_page_drawn_by_another_version_is_held_to_its_text(tuned_copy, monkeyp
     assert "another renderer, which is not here" in told[PAGE].detail
     change_text(tuned_copy / PAGE, '<p class="big">passed', '<p class="big">flawless')
     assert not {check.name: check for check in audit(tuned_copy)}[PAGE].ok
+
+
+def test_a_published_page_pins_the_journal(tuned_copy, tmp_path):
+    """A journal that was forged anew, with every number the same, is not the one that the page names."""
+    events = list(read_events(tuned_copy))
+    noted = next(place for place, event in enumerate(events) if isinstance(event, TrialStarted))
+    events[noted] = TrialStarted(key=events[noted].key, at="another day")
+    (tuned_copy / "journal.jsonl").unlink()
+    with Journal.create(tuned_copy, sync=lambda _: None) as journal:
+        for event in events:
+            journal.append(event)
+    bad = [check.name for check in audit(tuned_copy) if not check.ok]
+    assert bad == [SUMMARY, PAGE]
 
 
 json_values = st.recursive(

@@ -11,7 +11,7 @@ from servesmith.report import charts
 from servesmith.report.page import PAGE, SUMMARY, render, write_report
 from servesmith.report.series import Curve, Lane
 from servesmith.report.sources import read_sources
-from servesmith.report.summary import encode, summarise
+from servesmith.report.summary import encode, read_summary, summarise
 from servesmith.report.words import percent
 from servesmith.store.events import Noted, TrialEnded
 from servesmith.store.journal import read_events
@@ -62,7 +62,7 @@ def page(tuned) -> str:
 
 @pytest.fixture(scope="module")
 def summary(tuned):
-    return summarise(read_events(tuned))
+    return read_summary(tuned)
 
 
 def test_it_opens_without_a_network_and_runs_no_script(page):
@@ -92,6 +92,11 @@ def test_verdict_comes_first_and_all_numbers_are_there(page, summary):
     for text in ("terminate: bad thread pool", summary.case_hash, summary.recipe_hash, "llama-server --model"):
         assert text in shown
     assert f"servesmith verify runs/{summary.name}" in shown
+
+
+def test_the_page_pins_its_journal(page, tuned):
+    last = json.loads((tuned / "journal.jsonl").read_text().splitlines()[-1])
+    assert f"<dt>journal</dt><dd><code>{last['check']}</code>" in page
 
 
 def test_the_page_carries_its_summary_for_machines(page, tuned):

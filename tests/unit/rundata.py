@@ -125,14 +125,19 @@ class FakeRun:
         return tuple(keys)
 
     def decide(self, stage: str, subject: str, keys: tuple[str, ...]) -> Decided:
-        verdict = verdict_of(pairs_of(keys, self.results), self.case.goal, self.rules, fixed=stage == "prove")
+        verdict = verdict_of(
+            pairs_of(keys, self.results),
+            self.case.goal,
+            self.rules,
+            planned=len(keys) // 2 if stage == "prove" else None,
+        )
         decided = Decided(stage=stage, subject=subject, verdict=verdict, trials=keys)
         self.add(decided)
         return decided
 
     def noise(self, count: int = 4) -> None:
         keys = self.blocks("noise", (), (), count)
-        verdict = verdict_of(pairs_of(keys, self.results), self.case.goal, self.rules, fixed=True)
+        verdict = verdict_of(pairs_of(keys, self.results), self.case.goal, self.rules, planned=len(keys) // 2)
         noise = noise_of(verdict.log_ratios, self.rules)
         detectable = {str(number): gain for number, gain in noise.detectable.items()}
         self.add(NoiseMeasured(verdict=verdict, sd=noise.sd, detectable=detectable, trials=keys))

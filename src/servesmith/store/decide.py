@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from servesmith.measure.metrics import METRICS
 from servesmith.recipe.model import Goal
 from servesmith.stats.limits import limit_breach
@@ -25,25 +27,29 @@ def ratios(pairs: Sequence[Pair], metric: str) -> tuple[float, ...]:
     return tuple(log_ratios(a, b, METRICS[metric].better))
 
 
-def verdict_of(
-    pairs: Sequence[Pair], goal: Goal, rules: Rules, *, fixed: bool = False, planned: int | None = None
+def verdict_of(pairs: Sequence[Pair], goal: Goal, rules: Rules, *, planned: int | None = None) -> Verdict:
+    """The verdict on the goal's metric, by sequential looks. `planned`: the number of blocks was set beforehand, so
+    there is one look, and with another number of blocks nothing is decided."""
+    return _judged(pairs, goal, goal.metric, rules, planned)
+
+
+def secondary_verdict(
+    pairs: Sequence[Pair], goal: Goal, metric: str, rules: Rules, *, planned: int | None = None
 ) -> Verdict:
-    """The verdict on the goal's metric. `fixed`: the number of blocks was set beforehand, so there is one look;
-    `planned` is that number, and with another one nothing is decided."""
+    """The verdict on a metric that a lever declared beforehand, at half of alpha since it is a second claim.
+
+    The goal's limits hold for it too. `planned` is as for `verdict_of`.
+    """
+    return _judged(pairs, goal, metric, msgspec.structs.replace(rules, alpha=rules.alpha / 2), planned)
+
+
+def _judged(pairs: Sequence[Pair], goal: Goal, metric: str, rules: Rules, planned: int | None) -> Verdict:
     breaches = tuple(
         text
         for key, limit in goal.limits.items()
         if (text := limit_breach(key, [b.metrics[key].value for _, b in pairs], limit, METRICS[key].better))
     )
-    values = ratios(pairs, goal.metric)
-    if fixed:
-        return judge_fixed(values, goal.metric, rules, limit_breaches=breaches, planned=planned)
-    return judge(values, goal.metric, rules, limit_breaches=breaches)
-
-
-def secondary_verdict(
-    pairs: Sequence[Pair], metric: str, rules: Rules, *, fixed: bool = False, planned: int | None = None
-) -> Verdict:
-    """The verdict on a metric that a lever declared beforehand; the rest as for `verdict_of`."""
     values = ratios(pairs, metric)
-    return judge_fixed(values, metric, rules, planned=planned) if fixed else judge(values, metric, rules)
+    if planned is not None:
+        return judge_fixed(values, metric, rules, limit_breaches=breaches, planned=planned)
+    return judge(values, metric, rules, limit_breaches=breaches)

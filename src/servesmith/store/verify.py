@@ -182,7 +182,7 @@ def _noise(evidence: Evidence) -> str:
     """A/A verdicts."""
     measured = [event for event in evidence.run.events if isinstance(event, NoiseMeasured)]
     for event in measured:
-        verdict = _verdict(evidence, event.trials, fixed=True)
+        verdict = _verdict(evidence, event.trials, planned=len(event.trials) // 2)
         _same_verdict("the noise", event.verdict, verdict)
         noise = noise_of(verdict.log_ratios, evidence.rules)
         if (event.sd, event.detectable) != (noise.sd, {str(n): gain for n, gain in noise.detectable.items()}):
@@ -199,20 +199,20 @@ def _verdicts(evidence: Evidence) -> str:
 
 def _decision(evidence: Evidence, decided: Decided) -> None:
     """A proof stands on as many blocks as the settings fixed beforehand, or decides nothing."""
-    fixed, name = decided.stage == "prove", f"{decided.stage} {decided.subject}"
-    settings = evidence.run.opened.settings
-    planned = int(settings["proof_blocks"]) if fixed and "proof_blocks" in settings else None
-    verdict = _verdict(evidence, decided.trials, fixed=fixed, planned=planned)
+    name, settings = f"{decided.stage} {decided.subject}", evidence.run.opened.settings
+    blocks = len(decided.trials) // 2
+    planned = int(settings.get("proof_blocks", blocks)) if decided.stage == "prove" else None
+    verdict = _verdict(evidence, decided.trials, planned=planned)
     _same_verdict(name, decided.verdict, verdict)
     for metric, told in decided.secondary.items():
         pairs = _pairs(evidence, decided.trials, (metric,))
-        found = secondary_verdict(pairs, metric, evidence.rules, fixed=fixed, planned=planned)
+        found = secondary_verdict(pairs, evidence.case.goal, metric, evidence.rules, planned=planned)
         _same_verdict(f"{name}, {metric}", told, found)
 
 
-def _verdict(evidence: Evidence, keys: Sequence[str], *, fixed: bool, planned: int | None = None) -> Verdict:
+def _verdict(evidence: Evidence, keys: Sequence[str], *, planned: int | None = None) -> Verdict:
     pairs = _pairs(evidence, keys, (evidence.case.goal.metric, *evidence.case.goal.limits))
-    return verdict_of(pairs, evidence.case.goal, evidence.rules, fixed=fixed, planned=planned)
+    return verdict_of(pairs, evidence.case.goal, evidence.rules, planned=planned)
 
 
 def _pairs(evidence: Evidence, keys: Sequence[str], metrics: Sequence[str]) -> list[Pair]:

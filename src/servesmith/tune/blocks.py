@@ -72,7 +72,8 @@ class Arena:
     def judged(self, trials: Sequence[str]) -> Verdict:
         """The verdict of finished blocks, by the keys of their trials."""
         results = dict(zip(trials, self._run.results(trials), strict=True))
-        return verdict_of(pairs_of(trials, results), self._case.goal, self._run.settings.rules(), fixed=True)
+        pairs = pairs_of(trials, results)
+        return verdict_of(pairs, self._case.goal, self._run.settings.rules(), planned=len(pairs))
 
     def affords(self, blocks: int, pairs: list[Pair]) -> bool:
         """True if the budget holds so many more blocks, by the cost of those that are done."""
@@ -99,11 +100,12 @@ class Arena:
     ) -> Blocks:
         rules = self._run.settings.rules()
         metric = pairing.secondary
-        fixed = planned is not None
         return Blocks(
-            verdict=verdict_of(pairs, self._case.goal, rules, fixed=fixed, planned=planned),
+            verdict=verdict_of(pairs, self._case.goal, rules, planned=planned),
             trials=tuple(result.key for pair in pairs for result in pair),
-            secondary={metric: secondary_verdict(pairs, metric, rules, fixed=fixed)} if metric else {},
+            secondary={metric: secondary_verdict(pairs, self._case.goal, metric, rules, planned=planned)}
+            if metric
+            else {},
             failed=next((result for result in bad if result.ending != "ok"), None) if bad else None,
         )
 

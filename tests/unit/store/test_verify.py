@@ -184,7 +184,7 @@ def test_a_proof_with_fewer_blocks_than_its_settings_fixed_is_not_believed(run):
 
     def shorter(event):
         pairs = pairs_of(event.trials[:8], results)
-        verdict = verdict_of(pairs, case.goal, Rules(looks=rundata.LOOKS), fixed=True)
+        verdict = verdict_of(pairs, case.goal, Rules(looks=rundata.LOOKS), planned=len(pairs))
         return replaced(event, trials=event.trials[:8], verdict=verdict)
 
     forge(run, Decided, shorter)
@@ -198,7 +198,7 @@ def test_a_proof_that_lost_a_block_and_says_so_passes(run):
 
     def shorter(event):
         pairs = pairs_of(event.trials[:8], results)
-        verdict = verdict_of(pairs, case.goal, Rules(looks=rundata.LOOKS), fixed=True, planned=5)
+        verdict = verdict_of(pairs, case.goal, Rules(looks=rundata.LOOKS), planned=5)
         return replaced(event, trials=event.trials[:8], verdict=verdict)
 
     forge(run, Decided, shorter)

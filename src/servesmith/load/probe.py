@@ -1,6 +1,5 @@
 """Ask a server what it is, what it says of itself and how it counts tokens. Never used while a load runs."""
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -11,7 +10,6 @@ import msgspec
 from servesmith.errors import MachineError
 from servesmith.load.client import CHAT
 from servesmith.load.http1 import Address
-from servesmith.measure.counters import Snapshot, common, parse
 from servesmith.units import Seconds
 from servesmith.workload.base import ServerKind
 
@@ -79,18 +77,6 @@ def properties(url: str, paths: Iterable[str], *, key: str = "", timeout_s: Seco
             except (httpx2.HTTPError, ValueError):
                 continue
     return found
-
-
-def read_counters(url: str, *, key: str = "", path: str = "/metrics", timeout_s: Seconds = 5.0) -> Snapshot | None:
-    """The server's counters now, under our names; None if it has none."""
-    with _client(url, key, timeout_s) as client:
-        asked = time.monotonic_ns()
-        try:
-            response = client.get(path)
-        except httpx2.HTTPError:
-            return None
-        values = common(parse(response.text)) if response.status_code == 200 else {}
-        return Snapshot(asked, time.monotonic_ns(), values) if values else None
 
 
 def _client(url: str, key: str, timeout_s: Seconds) -> httpx2.Client:

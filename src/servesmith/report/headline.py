@@ -1,7 +1,10 @@
 """The one result of a run, in one sentence that needs no knowledge of serving."""
 
-from servesmith.report.nouns import Comparison, Headline
+from collections.abc import Sequence
+
+from servesmith.report.nouns import Comparison, Headline, LeverRow
 from servesmith.report.words import amount, count, gain, metric_name, percent
+from servesmith.stats.rules import MINIMUM_BLOCKS
 from servesmith.stats.sample import median
 from servesmith.store.events import Decided, Gated, NoiseMeasured, RunClosed, TrialResult
 from servesmith.store.replay import Replay, reading
@@ -10,8 +13,10 @@ COMPARING = ("tune", "demo", "compare", "ablate")
 """Verbs whose result comes from blocks."""
 
 
-def headline(run: Replay, comparison: Comparison | None, gate: Gated | None, noise: NoiseMeasured | None) -> Headline:
-    """What the run found. `comparison` is the one that decides, `gate` the one of its B side."""
+def headline(
+    run: Replay, comparison: Comparison | None, gate: Gated | None, levers: Sequence[LeverRow] = ()
+) -> Headline:
+    """What the run found. `comparison` is the one that decides, `gate` the one of its B side, `levers` the fates."""
     if run.closed is not None and run.closed.ending == "failed" and run.opened.verb in COMPARING:
         return _failed(run, run.closed)
     if comparison is not None:
@@ -19,7 +24,7 @@ def headline(run: Replay, comparison: Comparison | None, gate: Gated | None, noi
     if gate is not None and run.opened.verb == "gate":
         return Headline(says="none", sentence=_gate_sentence(gate))
     if run.opened.verb in COMPARING or run.closed is None:
-        return _without_blocks(run, noise)
+        return _without_blocks(run, levers)
     return _of_trials(run)
 
 
@@ -86,28 +91,33 @@ def _gate_sentence(gate: Gated) -> str:
     return f"The answers were not shown to be as good: {gate.because.rstrip('.')}."
 
 
-def _without_blocks(run: Replay, noise: NoiseMeasured | None) -> Headline:
+def _without_blocks(run: Replay, levers: Sequence[LeverRow]) -> Headline:
     """A run that was to compare but proved nothing: closed without a lever worth proving, or not closed."""
-    smallest = _detectable(run, noise) if noise else 0.0
     if run.closed is None:
         so_far = count(len(run.results), "trial")
         sentence = f"This run is not finished: {so_far} so far, and no result yet."
     elif run.closed.ending == "interrupted":
         sentence = "The run was interrupted before it had a result. It can be resumed."
-    elif smallest:
-        shown = percent(1 + smallest).lstrip("+")
-        sentence = (
-            f"Nothing was shown to beat the baseline. A gain of {shown} or more would most likely have been seen."
-        )
     else:
-        sentence = "Nothing was shown to beat the baseline."
-    return Headline(says="none", sentence=sentence, metric=primary_metric(run), detectable=smallest)
+        sentence = _nothing_sentence(run, levers)
+    return Headline(says="none", sentence=sentence, metric=primary_metric(run))
 
 
-def _detectable(run: Replay, noise: NoiseMeasured) -> float:
-    """The smallest gain that the most blocks of this run's own rules would have shown; 0 if it is not known."""
-    last_look = str(run.opened.settings.get("looks", "")).rpartition(",")[2]
-    return noise.detectable.get(last_look, max(noise.detectable.values(), default=0.0))
+def _nothing_sentence(run: Replay, levers: Sequence[LeverRow]) -> str:
+    """What was not shown, and how far that reaches: only what stood in blocks was looked at closely enough."""
+    verdicts = {e.subject: e.verdict for e in run.events if isinstance(e, Decided) and e.stage == "confirm"}
+    compared = {name: verdict for name, verdict in verdicts.items() if verdict.blocks >= MINIMUM_BLOCKS}
+    better = any(verdict.says == "better" for verdict in compared.values())
+    sentences = ["No lever was kept." if better else "Nothing was shown to beat the baseline."]
+    seen = [
+        f"{percent(1 + v.detectable).lstrip('+')} from {name}" for name, v in compared.items() if v.says != "better"
+    ]
+    if seen:
+        sentences.append(f"Most likely seen would have been a gain of at least {', '.join(seen)}.")
+    if lonely := sum(row.name not in compared for row in levers):
+        were = "lever was" if lonely == 1 else "levers were"
+        sentences.append(f"{lonely} {were} never compared in blocks.")
+    return " ".join(sentences)
 
 
 def _of_trials(run: Replay) -> Headline:

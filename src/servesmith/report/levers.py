@@ -1,6 +1,8 @@
 """What became of every lever, and what the kept ones are worth. Pure."""
 
 from servesmith.report.nouns import Comparison, LeverRow, LeverStatus, Worth
+from servesmith.stats.sequential import holm, p_value
+from servesmith.stats.verdict import Verdict
 from servesmith.store.events import Decided, Discarded, Event, Gated, Kept, Proposed, Screened
 from servesmith.store.replay import Replay
 
@@ -33,11 +35,12 @@ def lever_rows(run: Replay, comparisons: tuple[Comparison, ...]) -> tuple[LeverR
     return tuple(sorted(rows, key=lambda row: _ORDER.index(row.status)))
 
 
-def ablation(comparisons: tuple[Comparison, ...], levers: tuple[LeverRow, ...]) -> tuple[Worth, ...]:
+def ablation(comparisons: tuple[Comparison, ...], levers: tuple[LeverRow, ...], alpha: float) -> tuple[Worth, ...]:
     """What each kept lever is worth inside the final recipe.
 
     An ablation's block has the recipe without the lever as A and with it as B, so its effect is the lever's worth.
-    With one kept lever the proof compared just that, so its blocks serve.
+    With one kept lever the proof compared just that, so its blocks serve. `alpha` is that of one look: Holm splits it
+    over the levers, so that over all looks and levers together a false claim is no more likely than for one lever.
     """
     kept = [row.name for row in levers if row.status in ("kept", "undecided")]
     found = {c.subject: c for c in comparisons if c.stage == "ablate"}
@@ -45,6 +48,7 @@ def ablation(comparisons: tuple[Comparison, ...], levers: tuple[LeverRow, ...]) 
     proof = next((c for c in reversed(comparisons) if c.stage == "prove"), None)
     if len(kept) == 1 and proof:
         found = {kept[0]: proof}
+    stands = _stand({name: found[name].verdict for name in kept if name in found}, alpha)
     return tuple(
         Worth(
             lever=name,
@@ -52,10 +56,20 @@ def ablation(comparisons: tuple[Comparison, ...], levers: tuple[LeverRow, ...]) 
             effect=found[name].verdict.effect,
             blocks=found[name].verdict.blocks,
             source="prove" if found[name].stage == "prove" else "ablate",
+            holds=stands[name],
         )
-        for name in kept
-        if name in found
+        for name in stands
     )
+
+
+def _stand(verdicts: dict[str, Verdict], alpha: float) -> dict[str, bool]:
+    """Which levers are better, by Holm's correction if there are several. Fewer than two blocks claim nothing."""
+    better = {name: verdict.says == "better" for name, verdict in verdicts.items()}
+    if len(verdicts) < 2:
+        return better
+    ratios = {name: verdict.log_ratios for name, verdict in verdicts.items()}
+    after = holm({name: p_value(values) if len(values) > 1 else 1.0 for name, values in ratios.items()}, alpha)
+    return {name: better[name] and after[name] for name in verdicts}
 
 
 def _fates(event: Event, so_far: Fates) -> Fates:

@@ -34,6 +34,7 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
     """Ratio signed so that above 1 is better, whichever way the metric points."""
     blocks: int = 0
     detectable: float = 0.0
+    """The smallest gain that the deciding blocks would have shown with 80 % power; 0: nothing was decided by blocks."""
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -87,6 +88,8 @@ class Worth(msgspec.Struct, frozen=True, kw_only=True):
     blocks: int
     source: Literal["ablate", "prove"]
     """prove: the only kept lever, so the proof's blocks are its ablation."""
+    holds: bool = False
+    """It is better; with two levers or more also after Holm's correction over all of them."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

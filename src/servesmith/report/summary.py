@@ -17,7 +17,7 @@ from servesmith.stats.rules import Rules
 from servesmith.stats.sample import log_ratios, median
 from servesmith.stats.sequential import judge_fixed
 from servesmith.stats.verdict import Estimate
-from servesmith.store.decide import pairs_of
+from servesmith.store.decide import pairs_of, rules_of
 from servesmith.store.events import Decided, Event, Found, Gated, NoiseMeasured, Noted, TrialEnded, TrialResult
 from servesmith.store.journal import read_chain
 from servesmith.store.replay import START_TIME, Replay, reading, replay
@@ -54,12 +54,12 @@ def summarise(events: Sequence[Event], journal: str = "") -> Summary:
         levers_kept=tuple(row.name for row in levers if row.status in ("kept", "undecided")),
         ending=closed.ending if closed else "unfinished",
         because=closed.because if closed else "",
-        headline=headline(run, main, _gate_of(run, main, gates), noise),
+        headline=headline(run, main, _gate_of(run, main, gates), levers),
         noise=noise,
         findings=_findings(run.events),
         levers=levers,
         comparisons=comparisons,
-        ablation=ablation(comparisons, levers),
+        ablation=ablation(comparisons, levers, rules_of(opened).alpha),
         changes=_changes(run, main) if main else (),
         metrics=_last_metrics(run) if opened.verb == "bench" else {},
         gates=gates,

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from servesmith.measure.records import Metric
-from servesmith.report.nouns import Comparison, Summary
+from servesmith.report.nouns import Comparison, Summary, Worth
 from servesmith.report.words import (
     amount,
     count,
@@ -106,15 +106,25 @@ def block_table(comparison: Comparison) -> Table:
 
 
 def worth_table(summary: Summary) -> Table:
-    """What each kept lever is worth inside the final recipe."""
+    """What each kept lever is worth inside the final recipe; of several, also whether that holds for all at once."""
+    several = len(summary.ablation) > 1
     rows = [
         Row(
-            (worth.lever, interval(worth.effect), worth.says, str(worth.blocks)),
-            "good" if worth.says == "better" else "",
+            (
+                *(worth.lever, interval(worth.effect), worth.says, str(worth.blocks)),
+                *((holds(worth, len(summary.ablation)),) if several else ()),
+            ),
+            "good" if worth.holds else "",
         )
         for worth in summary.ablation
     ]
-    return Table("Worth of each kept lever", columns("lever", "worth>", "says", "blocks>"), tuple(rows))
+    heads = ("lever", "worth>", "says", "blocks>", *(("all at once",) if several else ()))
+    return Table("Worth of each kept lever", columns(*heads), tuple(rows))
+
+
+def holds(worth: Worth, levers: int) -> str:
+    """What Holm's correction leaves of one lever's claim."""
+    return f"{'holds' if worth.holds else 'does not hold'} after Holm's correction over {levers} levers"
 
 
 def gate_table(gated: Gated) -> Table:

@@ -1,4 +1,4 @@
-"""Paired blocks: the order of the arms, assembling blocks, and the noise from A against A."""
+"""Paired blocks: the order of the arms, and the noise from A against A."""
 
 import math
 import random
@@ -45,25 +45,6 @@ def arm_orders(blocks: int, seed: int) -> tuple[Order, ...]:
         pair: tuple[Order, Order] = (("A", "B"), ("B", "A"))
         orders += pair if draw.random() < 0.5 else pair[::-1]
     return tuple(orders[:blocks])
-
-
-def assemble(trials: Sequence[tuple[Arm, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Metric of A and metric of B, block by block, from trials in the order in which they ran.
-
-    Two trials in a row make a block; a block that is still half done is left out. Raises InputError if a block does
-    not have one of each arm.
-    """
-    a: list[float] = []
-    b: list[float] = []
-    for number, (first, second) in enumerate(zip(trials[::2], trials[1::2], strict=False), start=1):
-        if first[0] == second[0]:
-            raise InputError(
-                Problem(f"Block {number} has two trials of {first[0]}.", "A block is one trial of A and one of B.")
-            )
-        of_a, of_b = (first, second) if first[0] == "A" else (second, first)
-        a.append(of_a[1])
-        b.append(of_b[1])
-    return tuple(a), tuple(b)
 
 
 def noise_of(log_ratios: Sequence[float], rules: Rules | None = None) -> Noise:

@@ -10,9 +10,18 @@ from servesmith.stats.limits import limit_breach
 from servesmith.stats.sample import log_ratios
 from servesmith.stats.sequential import Rules, judge, judge_fixed
 from servesmith.stats.verdict import Verdict
-from servesmith.store.events import TrialResult
+from servesmith.store.events import RunOpened, TrialResult
 
 Pair = tuple[TrialResult, TrialResult]
+
+
+def rules_of(opened: RunOpened) -> Rules:
+    """The rules that the run was opened with; what its settings do not say is as it is by default."""
+    settings = opened.settings
+    values: dict[str, object] = {name: settings[name] for name in ("alpha", "minimum_gain") if name in settings}
+    if "looks" in settings:
+        values["looks"] = [int(look) for look in str(settings["looks"]).split(",")]
+    return msgspec.convert(values, Rules)
 
 
 def pairs_of(keys: Sequence[str], results: Mapping[str, TrialResult]) -> list[Pair]:

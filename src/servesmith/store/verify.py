@@ -15,7 +15,7 @@ from servesmith.stats.compare import noise_of
 from servesmith.stats.gate import GateRules
 from servesmith.stats.rules import Rules
 from servesmith.stats.verdict import Verdict
-from servesmith.store.decide import Pair, pairs_of, secondary_verdict, verdict_of
+from servesmith.store.decide import Pair, pairs_of, rules_of, secondary_verdict, verdict_of
 from servesmith.store.events import Decided, Gated, GreedyAgreement, NoiseMeasured, RunOpened, TrialEnded, TrialResult
 from servesmith.store.gates import agreement, discordance, judge_sheets
 from servesmith.store.hashing import file_digest, folder_digests
@@ -82,15 +82,6 @@ def require(checks: Sequence[Check]) -> None:
     if bad:
         others = "".join(f"\n{check.file}: {check.detail}" for check in bad[1:])
         raise EvidenceError(bad[0].file, f"{bad[0].detail}{others}", _RESTORE)
-
-
-def rules_of(opened: RunOpened) -> Rules:
-    """The rules that the run was opened with; what its settings do not say is as it is by default."""
-    settings = opened.settings
-    values: dict[str, object] = {name: settings[name] for name in ("alpha", "minimum_gain") if name in settings}
-    if "looks" in settings:
-        values["looks"] = [int(look) for look in str(settings["looks"]).split(",")]
-    return msgspec.convert(values, Rules)
 
 
 def _journal(folder: Path) -> str:

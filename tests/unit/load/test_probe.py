@@ -2,7 +2,7 @@ import pytest
 from fakeserver import Script, serving
 
 from servesmith.errors import InputError, MachineError
-from servesmith.load.probe import ServerTokenizer, identify, properties, read_counters
+from servesmith.load.probe import ServerTokenizer, identify, properties
 
 TEMPLATE = "<s> user {} assistant"
 
@@ -112,17 +112,10 @@ def test_nobody_there_or_no_address():
         identify(url, timeout_s=1)
     with pytest.raises(InputError):
         identify("nowhere")
-    assert properties(url, ["/props"]) == {} and read_counters(url) is None
+    assert properties(url, ["/props"]) == {}
 
 
 def test_properties_are_what_answers_with_json():
     routes = {"/props": lambda _: (200, {"total_slots": 4}), "/slots": lambda _: (501, {"error": "off"})}
     with serving(Script(routes=routes)) as server:
         assert properties(server.url, ["/props", "/slots", "/none"]) == {"/props": {"total_slots": 4}}
-
-
-def test_counters():
-    text = "# TYPE llamacpp:tokens_predicted_total counter\nllamacpp:tokens_predicted_total 8\n"
-    with serving(Script(metrics=lambda: text)) as server:
-        snapshot = read_counters(server.url)
-    assert snapshot is not None and snapshot.values == {"output_tokens": 8} and snapshot.asked_ns < snapshot.at_ns

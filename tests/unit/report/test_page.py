@@ -146,6 +146,7 @@ def test_two_kept_levers_draw_a_waterfall_with_both(tmp_path):
     write_report(tmp_path / "run")
     shown = Reader((tmp_path / "run" / PAGE).read_text()).shown
     assert "together" in shown
+    assert shown.count("holds after Holm's correction over 2 levers") == 2
     assert "Each kept lever was left out of the final recipe in turn" in shown
 
 

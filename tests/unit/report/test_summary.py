@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servesmith.errors import EvidenceError
-from servesmith.report.nouns import Summary
+from servesmith.report.levers import ablation
+from servesmith.report.nouns import Comparison, LeverRow, Summary
 from servesmith.report.summary import encode, summarise
 from servesmith.report.tables import costs
+from servesmith.stats.rules import Rules
+from servesmith.stats.sequential import judge
 from servesmith.stats.verdict import Verdict
 from servesmith.store.events import (
     Decided,
@@ -125,6 +128,30 @@ def test_with_two_kept_levers_each_has_its_own_worth(two_levers):
     assert math.isclose(product, two_levers.headline.uplift.ratio, rel_tol=0.05)
 
 
+def test_worths_are_held_to_holm_over_all_levers(two_levers):
+    assert [worth.holds for worth in two_levers.ablation] == [True, True]
+
+
+def worths(ratios) -> list[bool]:
+    comparisons = tuple(
+        Comparison(stage="ablate", subject=name, unit="", better="higher", points=(), trials=(),
+                   verdict=judge(values, "m", Rules(looks=(4,))))
+        for name, values in ratios.items()
+    )  # fmt: skip
+    rows = tuple(LeverRow(name=name, status="kept", stage="confirm", because="") for name in ratios)
+    return [worth.holds for worth in ablation(comparisons, rows, 0.010)]
+
+
+def test_a_worth_that_is_better_alone_may_not_hold_among_several():
+    just = (0.020, 0.030, 0.045, 0.025)
+    nothing = (0.01, -0.01, 0.01, -0.01)
+    assert judge(just, "m", Rules(looks=(4,))).says == "better"
+    assert worths({"a": just}) == [True]
+    assert worths({"a": just, "b": nothing}) == [False, False]
+    assert worths({"a": just, "b": (0.30, 0.31, 0.29, 0.30)}) == [True, True], "step down: the larger p has the whole"
+    assert worths({"a": just, "b": (0.3,)}) == [False, False]
+
+
 def test_failed_trials_are_told_with_their_log_line(summary):
     (bad,) = [trial for trial in summary.trials if trial.ending != "ok"]
     assert (bad.reason, bad.log_line) == ("crash", "terminate: bad thread pool")
@@ -224,20 +251,43 @@ def test_a_run_that_was_cut_is_unfinished(tmp_path):
     assert {row.name: row.status for row in told.levers} == {"parallel=8": "open", "batch=1024": "open"}
 
 
-def test_a_tune_that_kept_nothing_says_what_it_would_have_seen(tmp_path):
-    run = rundata.FakeRun(tmp_path / "run")
+def fruitless(folder, levers=("ngram-simple",), blocks=0) -> Summary:
+    """A tune that kept nothing; the first lever was in so many blocks."""
+    run = rundata.FakeRun(folder)
     run.noise()
-    run.add(Proposed(levers=("ngram-simple",), refused={}))
-    run.add(Screened(scores={"ngram-simple": -0.2}, kept=(), dropped={"ngram-simple": "screened at -20 %"}))
+    run.add(Proposed(levers=levers, refused={}))
+    run.add(Screened(scores=dict.fromkeys(levers, 0.0), kept=levers[:1], dropped=dict.fromkeys(levers[1:], "slow")))
+    if blocks:
+        run.decide("confirm", levers[0], run.blocks("confirm", (), (levers[0],), blocks))
+        run.add(Discarded(lever=levers[0], because="worse", stage="confirm"))
     run.add(RunClosed(ending="done", because="No lever was shown to pay.", recipe_hash="x"))
     run.journal.close()
-    told = summarise(read_events(tmp_path / "run"))
-    smallest = told.noise.detectable["6"]
-    assert told.headline.detectable == smallest
+    return summarise(read_events(folder))
+
+
+def test_a_search_without_blocks_claims_no_gain_that_it_would_have_seen(tmp_path):
+    head = fruitless(tmp_path / "run").headline
+    assert head.detectable == 0
+    assert head.sentence == "Nothing was shown to beat the baseline. 1 lever was never compared in blocks."
+
+
+def test_what_would_have_been_seen_is_said_of_levers_in_blocks_alone(tmp_path):
+    told = fruitless(tmp_path / "run", ("ngram-simple", "batch=1024", "parallel=8"), blocks=4)
+    (comparison,) = told.comparisons
+    seen = f"{100 * comparison.verdict.detectable:.1f} %"
+    assert told.headline.detectable == 0
     assert told.headline.sentence == (
-        f"Nothing was shown to beat the baseline. A gain of {100 * smallest:.1f} % or more would most likely have been "
-        "seen."
+        f"Nothing was shown to beat the baseline. Most likely seen would have been a gain of at least {seen} from "
+        "ngram-simple. 2 levers were never compared in blocks."
     )
+
+
+def test_two_blocks_are_no_comparison(tmp_path):
+    assert fruitless(tmp_path / "run", blocks=2).headline.sentence.endswith("1 lever was never compared in blocks.")
+
+
+def test_a_lever_that_was_better_but_not_kept_is_not_denied(tmp_path):
+    assert fruitless(tmp_path / "run", ("parallel=8",), blocks=4).headline.sentence == "No lever was kept."
 
 
 def test_events_that_open_no_run_are_refused(events):

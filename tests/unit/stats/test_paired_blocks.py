@@ -1,4 +1,4 @@
-"""Order of arms, assembling blocks, noise, limits."""
+"""Order of arms, noise, limits."""
 
 import math
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servesmith.errors import InputError
-from servesmith.stats.compare import arm_orders, assemble, noise_of
+from servesmith.stats.compare import arm_orders, noise_of
 from servesmith.stats.limits import limit_breach
 from servesmith.stats.plan import detectable
 from servesmith.stats.rules import Rules
@@ -38,14 +38,6 @@ def test_a_steady_drift_cancels_within_each_pair_of_blocks():
         for slot, arm in enumerate(arm for order in arm_orders(4, seed) for arm in order):
             times[arm] += slot
         assert times["A"] == times["B"]
-
-
-def test_blocks_are_assembled_from_trials_in_running_order():
-    trials = [("B", 11.0), ("A", 10.0), ("A", 20.0), ("B", 22.0), ("A", 30.0)]
-    assert assemble(trials) == ((10.0, 20.0), (11.0, 22.0))
-    assert assemble([]) == ((), ())
-    with pytest.raises(InputError, match="Block 2 has two trials of A"):
-        assemble([("A", 1.0), ("B", 1.0), ("A", 1.0), ("A", 1.0)])
 
 
 def test_noise_is_the_root_mean_square_with_its_chi_square_interval():

@@ -12,13 +12,13 @@ from servesmith.measure.answers import read_sheets
 from servesmith.recipe.files import read_case
 from servesmith.stats.gate import GateRules
 from servesmith.stats.rules import Rules
-from servesmith.store.decide import pairs_of, verdict_of
+from servesmith.store.decide import pairs_of, rules_of, verdict_of
 from servesmith.store.events import Decided, Gated, NoiseMeasured, Resumed, RunClosed, RunOpened, TrialEnded
 from servesmith.store.gates import discordance, judge_sheets
 from servesmith.store.hashing import file_digest
 from servesmith.store.journal import Journal, read_events
 from servesmith.store.replay import replay
-from servesmith.store.verify import Check, checked, require, rules_of, verify_run
+from servesmith.store.verify import Check, checked, require, verify_run
 
 replaced = msgspec.structs.replace
 

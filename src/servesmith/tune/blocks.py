@@ -99,13 +99,11 @@ class Arena:
         self, pairing: Pairing, pairs: list[Pair], bad: Pair | None = None, *, planned: int | None = None
     ) -> Blocks:
         rules = self._run.settings.rules()
-        metric = pairing.secondary
+        goal, metric = self._case.goal, pairing.secondary
         return Blocks(
-            verdict=verdict_of(pairs, self._case.goal, rules, planned=planned),
+            verdict=verdict_of(pairs, goal, rules, planned=planned),
             trials=tuple(result.key for pair in pairs for result in pair),
-            secondary={metric: secondary_verdict(pairs, self._case.goal, metric, rules, planned=planned)}
-            if metric
-            else {},
+            secondary={metric: secondary_verdict(pairs, goal, metric, rules, planned=planned)} if metric else {},
             failed=next((result for result in bad if result.ending != "ok"), None) if bad else None,
         )
 

@@ -101,7 +101,7 @@ def _closed(run: Run, stack: Stack, proof: Proof | None) -> Tuned:
     if proof is None or proof.against:
         because = f"The final recipe is not proven: {proof.against}" if proof else "No lever was shown to pay."
         ending = "budget" if run.cut_by_budget else "done"
-        run.record(RunClosed(ending=ending, because=because, recipe_hash=stack.baseline.digest()))
+        run.record(RunClosed(ending=ending, because=because, recipe_hash=stack.recipe.digest()))
         return Tuned(stack.baseline, (), proof)
     names = tuple(lever.name for lever in stack.levers)
     final = stack.recipe

@@ -89,6 +89,8 @@ def _among_themselves(levers: Sequence[Lever]) -> tuple[Lever, ...]:
 def _go(opened: Opened, *, as_json: bool) -> int:
     run, plan = opened.run, opened.plan
     with show.ending(run):
+        if opened.note is not None:
+            run.record(opened.note)
         loop(run, plan.case, plan.levers, place_of(plan.case, adapter(plan.case.recipe.engine)))
     finished(run, as_json=as_json)
     return 0

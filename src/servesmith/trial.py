@@ -1,6 +1,7 @@
 """THE MAIN FLOW: one recipe, once. Start it, look at it, let an errand use it, end it, keep everything.
 
-Whatever happens inside, a `TrialResult` comes out: a failed trial is data. Only a broken machine or Ctrl-C raises.
+Whatever happens once the server is up, a `TrialResult` comes out: a failed trial is data. Only what keeps it from being
+started (a missing package, a taken port), a server of someone else that cannot be used, and Ctrl-C raise.
 """
 
 import os
@@ -15,16 +16,18 @@ import msgspec
 from pydantic import BaseModel
 
 from servesmith.desk import Desk, Errand, Outcome
-from servesmith.engine.base import Adapter, Facts
+from servesmith.engine.base import Adapter, Facts, Failure
 from servesmith.engine.launch import StartFailed, StartLimits
 from servesmith.engine.opened import Running, opened
 from servesmith.engine.registry import adapter
+from servesmith.errors import InputError, MachineError
 from servesmith.load.probe import properties
 from servesmith.recipe.files import dump_recipe
 from servesmith.recipe.model import Recipe
 from servesmith.store.events import TrialResult
 from servesmith.store.hashing import folder_digests
 from servesmith.store.watch import Watcher
+from servesmith.units import Seconds
 
 FACTS = "facts.json"
 
@@ -55,9 +58,7 @@ def run_trial(order: Order, site: Site) -> TrialResult:
     try:
         with opened(engine, order.recipe, folder, _headers(key), site.limits) as server:
             ready_seconds = server.ready_seconds
-            _look(engine, server, folder, key)
-            outcome = order.errand.run(_desk(order, site, server, folder))
-            outcome = _unless_it_died(outcome, engine, server, folder)
+            outcome = _used(order, site, engine, server, folder)
     except StartFailed as failed:
         outcome = Outcome("censored" if failed.failure.kind in ("hang", "timeout") else "failed", failed.failure)
     write_outcome(folder, order, outcome)
@@ -131,6 +132,26 @@ def write_facts(folder: Path, facts: Facts) -> None:
 
 def _look(engine: Adapter, server: Running, folder: Path, key: str) -> None:
     write_facts(folder, engine.facts(_log_lines(folder), properties(server.url, engine.property_paths(), key=key)))
+
+
+def _used(order: Order, site: Site, engine: Adapter, server: Running, folder: Path) -> Outcome:
+    """What the errand brings back. An error at a server of ours that was up is the trial's, not the machine's."""
+    try:
+        _look(engine, server, folder, bearer_key(order.recipe))
+        outcome = order.errand.run(_desk(order, site, server, folder))
+    except (InputError, MachineError) as error:
+        if not server.pid:
+            raise
+        _wait_for_exit(server)
+        outcome = Outcome("failed", Failure("requests-failed", str(error)))
+    return _unless_it_died(outcome, engine, server, folder)
+
+
+def _wait_for_exit(server: Running, limit: Seconds = 1.0) -> None:
+    """A request that failed is often the first sign of a death; give it time to be seen."""
+    deadline = time.monotonic() + limit
+    while server.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _unless_it_died(outcome: Outcome, engine: Adapter, server: Running, folder: Path) -> Outcome:

@@ -19,6 +19,7 @@ from servesmith.tune.open import Opened, open_run, resume_run
 from servesmith.tune.place import place_of
 from servesmith.tune.plan import Plan
 from servesmith.tune.preview import preview
+from servesmith.tune.run import IncumbentFailed
 from servesmith.tune.settings import Settings
 
 
@@ -89,6 +90,10 @@ def _among_themselves(levers: Sequence[Lever]) -> tuple[Lever, ...]:
 def _go(opened: Opened, *, as_json: bool) -> int:
     run, plan = opened.run, opened.plan
     with show.ending(run):
-        tuned = loop(run, plan.case, plan.levers, place_of(plan.case, adapter(plan.case.recipe.engine)))
+        try:
+            tuned = loop(run, plan.case, plan.levers, place_of(plan.case, adapter(plan.case.recipe.engine)))
+        except IncumbentFailed:
+            finished(run, as_json=as_json)
+            raise
     finished(run, as_json=as_json)
     return 1 if tuned.refuted else 0

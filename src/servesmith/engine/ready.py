@@ -11,7 +11,7 @@ import msgspec
 from servesmith.units import Json, Seconds
 
 HEALTH_S: Seconds = 2.0
-"""Longest wait for an answer of a health or property endpoint."""
+"""Longest wait for an answer of a health endpoint."""
 
 
 Client = httpx2.Client
@@ -39,20 +39,6 @@ def health(client: httpx2.Client) -> int | None:
         return client.get("/v1/models").status_code if status == NOT_FOUND else status
     except httpx2.TransportError:
         return None
-
-
-def properties(url: str, paths: tuple[str, ...], headers: Mapping[str, str]) -> dict[str, object]:
-    """JSON bodies of GET `paths`, by path. What does not answer 200 with JSON is left out."""
-    found: dict[str, object] = {}
-    with open_client(url, headers) as client:
-        for path in paths:
-            try:
-                response = client.get(path)
-                if response.status_code == OK:
-                    found[path] = response.json()
-            except (httpx2.TransportError, json.JSONDecodeError):
-                continue
-    return found
 
 
 def first_token(client: httpx2.Client, limit: Seconds) -> Probe:

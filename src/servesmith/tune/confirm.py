@@ -4,14 +4,13 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from servesmith.recipe.levers import apply
+from servesmith.recipe.levers import apply, clash
 from servesmith.recipe.model import Case, Lever, Recipe, Risk
 from servesmith.stats.verdict import Verdict
 from servesmith.store.events import Decided, Discarded, Kept
 from servesmith.tune.blocks import Arena, Blocks, Pairing
 from servesmith.tune.gating import Gatekeeper
 from servesmith.tune.run import Run
-from servesmith.tune.screen import clash
 
 
 class Stack:
@@ -49,7 +48,7 @@ class Confirmer:
     def confirm(self, stack: Stack, levers: Sequence[Lever]) -> None:
         """Try each lever on the stack as it then is; `stack` grows by those that are kept."""
         for lever in levers:
-            rival = next((kept for kept in stack.levers if clash(lever, kept)), None)
+            rival = next((kept for kept in stack.levers if clash(lever, kept, stack.baseline.engine)), None)
             if rival is not None:
                 self._discard(lever, "confirm", f"cannot be combined with {rival.name}, which is kept")
             else:

@@ -13,7 +13,8 @@ from servesmith.recipe.files import dump_case, read_case
 from servesmith.recipe.levers import dump_levers, read_levers
 from servesmith.store.events import RunOpened
 from servesmith.store.hashing import file_digest
-from servesmith.store.journal import JOURNAL, Journal
+from servesmith.store.journal import Journal, read_events
+from servesmith.store.replay import opened_of
 from servesmith.store.watch import Watcher
 from servesmith.tune.executor import executor_for
 from servesmith.tune.plan import Plan
@@ -58,12 +59,16 @@ def open_run(plan: Plan, runs: Path, watch: Watcher, clock: Clock) -> Opened:
     return Opened(Run(journal, executor_for(plan.case), watch, plan.settings, clock), plan)
 
 
-def resume_run(folder: Path, watch: Watcher, clock: Clock) -> Opened:
-    """The run of this folder, ready to go on where it stopped. Its own settings hold, not today's defaults."""
-    if not (folder / JOURNAL).exists():
-        raise InputError(
-            Problem("there is no run here.", "`servesmith runs` lists the runs there are.", file=str(folder))
-        )
+def resume_run(folder: Path, watch: Watcher, clock: Clock, verb: str = "tune") -> Opened:
+    """The run of this folder, ready to go on where it stopped. Its own settings hold, not today's defaults.
+
+    A finished run is replayed and measures nothing. Raises InputError, with nothing written, if there is no run here
+    or if it is one of another verb.
+    """
+    before = opened_of(read_events(folder)).verb
+    if before != verb:
+        message = f"is a run of `{before}`, and only one of `{verb}` can be gone on with."
+        raise InputError(Problem(message, f"Start `servesmith {before}` anew.", file=str(folder)))
     journal = Journal.resume(folder)
     plan = plan_of(folder, journal.opened)
     return Opened(Run(journal, executor_for(plan.case), watch, plan.settings, clock), plan)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 
 from servesmith.errand import LoadErrand
-from servesmith.recipe.levers import apply
+from servesmith.recipe.levers import apply, clash
 from servesmith.recipe.model import Case, Lever, Load, Recipe
 from servesmith.stats.compare import Noise
 from servesmith.stats.sample import shrunken
@@ -95,12 +95,11 @@ class Screen:
             dropped[lever.name] = "in the lower half of its screening round"
         return alive[:keep]
 
-    @staticmethod
-    def _one_per_knob(alive: list[Lever], scores: dict[str, list[float]], dropped: dict[str, str]) -> list[Lever]:
+    def _one_per_knob(self, alive: list[Lever], scores: dict[str, list[float]], dropped: dict[str, str]) -> list[Lever]:
         """Of levers that exclude each other (values of one knob) only the best goes on."""
         kept: list[Lever] = []
         for lever in sorted(alive, key=lambda lever: -_mean(scores[lever.name])):
-            rival = next((other for other in kept if clash(lever, other)), None)
+            rival = next((other for other in kept if clash(lever, other, self._case.recipe.engine)), None)
             if rival is None:
                 kept.append(lever)
             else:
@@ -127,11 +126,6 @@ def short_trial(run: Run, case: Case, key: str, recipe: Recipe, seed_name: str, 
     order = Order(key, recipe, LoadErrand(case.workload, load), derived(run.settings.seed, seed_name))
     needs = [case.goal.metric]
     return run.sound_trial(order, needs) if sound else run.trial(order, needs)
-
-
-def clash(one: Lever, other: Lever) -> bool:
-    """True if the two cannot be combined: they say so, or they set the same thing."""
-    return one.name in other.excludes or other.name in one.excludes or bool(one.set.keys() & other.set.keys())
 
 
 def _mean(values: Sequence[float]) -> float:

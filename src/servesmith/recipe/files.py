@@ -24,7 +24,7 @@ from servesmith.recipe.secrets import LEAK, leaks
 from servesmith.recipe.yamltext import Document, Layout, Mark, nearest_mark
 from servesmith.units import Json
 
-__all__ = ["case_schema", "dump_case", "edit_file", "read_case", "read_text", "set_path", "write_case", "write_text"]
+__all__ = ["case_schema", "dump_case", "edit_file", "read_case", "read_text", "set_path", "write_text"]
 
 SECTIONS = tuple(name for name in Case.model_fields if name != "recipe")
 TOP_FIELDS = (*Recipe.model_fields, *SECTIONS)
@@ -290,11 +290,6 @@ def with_sets(case: Case, sets: Sequence[str]) -> Case:
     """The case with `a.b=c` settings on top, as if it stood in a file. Raises InputError."""
     document = _document(FilePath("settings"), dump_case(case))
     return _case_of([document, *_settings(sets)], FilePath("settings"))
-
-
-def write_case(case: Case, path: FilePath) -> None:
-    """Write the case, whole or not at all."""
-    write_text(path, dump_case(case))
 
 
 def write_text(path: FilePath, text: str) -> None:

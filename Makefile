@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PIP_QUIET ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-engine test-python312 test-long check format bench docs clean
+.PHONY: help demo test test-unit test-engine test-python312 test-long aa-batch check format bench docs clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -45,6 +45,9 @@ test-long: $(READY) ## long forms: 20 A/A comparisons, whole demo from the wheel
 format: $(READY) ## format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+aa-batch: $(READY) ## 20 comparisons of a recipe with itself on the real engine (about 15 minutes)
+	$(BIN)/python benchmarks/aa_batch.py --looks 4 --out docs/evidence/aa-batch.json
 
 bench: $(READY) ## measured comparisons, by hand: nothing here is a test
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

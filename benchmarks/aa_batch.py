@@ -33,6 +33,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--warmup", type=float, default=1.0)
     parser.add_argument("--window", type=float, default=2.5)
     parser.add_argument("--streams", type=int, default=8)
+    parser.add_argument("--set", dest="sets", action="append", default=[], help="as for servesmith: flags.threads=1")
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--runs", type=Path, default=Path("runs/aa-batch"))
     parser.add_argument("--out", type=Path, default=None)
@@ -42,7 +43,7 @@ def options() -> argparse.Namespace:
 def one(given: argparse.Namespace, seed: int) -> dict[str, object]:
     sets = [
         f"load.warmup_s={given.warmup}", f"load.window_s={given.window}", f"load.streams={given.streams}",
-        "workload.output_tokens=32",
+        "workload.output_tokens=32", *given.sets,
     ]  # fmt: skip
     case = read_case(given.recipe, sets)
     looks = tuple(int(look) for look in given.looks.split(","))

@@ -126,8 +126,17 @@ def test_a_server_without_a_token_is_a_hang(servesmith):
     said = servesmith("bench", "sim.yaml", "--set", "flags.hang-after=2", "--set", "load.first_token_s=1.5", "--json")
     assert said.code == 1
     (trial,) = said.document["trials"]
-    assert trial["ending"] in ("censored", "failed")
-    assert "hang" in trial["reason"] or "timeout" in trial["log_line"]
+    assert (trial["ending"], trial["reason"]) == ("failed", "hang")
+
+
+def test_a_server_that_is_healthy_but_gives_no_token_fails_as_a_hang(servesmith):
+    servesmith.write(
+        "hang.yaml", (servesmith.folder / "virtual.yaml").read_text().replace("slots: 4", "hang-from-start: true")
+    )
+    said = servesmith("bench", "hang.yaml")
+    assert said.code == 1
+    assert "failed" in said.err
+    assert "hang" in said.err
 
 
 def test_runs_report_clean(servesmith):

@@ -7,6 +7,7 @@ from typing import Annotated, Protocol
 import typer
 
 from servesmith.cli import show
+from servesmith.cli.common import AsJson
 from servesmith.errors import InputError, Problem
 from servesmith.recipe.command import command_of, shell_line
 from servesmith.recipe.compose import from_compose
@@ -38,6 +39,7 @@ def init(
     vllm_config: Annotated[Path | None, typer.Option("--vllm-config", help="A vLLM --config file")] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the recipe")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Make a recipe from a running command line, container, compose file or manifest.
 
@@ -62,7 +64,7 @@ def init(
     else:
         path, reader = files[0]
         imported = reader(read_text(path), str(path), name=name)
-    _write(imported, out, force=force)
+    _write(imported, out, force=force, as_json=as_json)
     return 0
 
 
@@ -73,15 +75,17 @@ def _from_words(command: list[str], name: str) -> Imported:
     return recipe_from_command(command, name)
 
 
-def _write(imported: Imported, out: Path | None, *, force: bool) -> None:
-    text = dump_case(Case(recipe=imported.recipe))
-    if out is None:
-        show.text(text)
-    elif out.exists() and not force:
+def _write(imported: Imported, out: Path | None, *, force: bool, as_json: bool) -> None:
+    text, command = dump_case(Case(recipe=imported.recipe)), shell_line(command_of(imported.recipe), {})
+    if out is not None and out.exists() and not force:
         raise InputError(Problem("exists already.", "Choose another name or say --force.", file=str(out)))
-    else:
+    if out is not None:
         write_text(out, text)
         show.note(f"wrote {out}")
+    if as_json:
+        show.json({"recipe": imported.recipe, "notes": imported.notes, "command": command})
+    elif out is None:
+        show.text(text)
     for note in imported.notes:
         show.note(f"note: {note}")
-    show.note(f"the same command: {shell_line(command_of(imported.recipe), {})}")
+    show.note(f"the same command: {command}")

@@ -72,7 +72,7 @@ def _played(order: Order, options: SimOptions, folder: Path, watch: Watcher) -> 
     if options.crash_at_start:
         return Outcome("failed", Failure("crash", "sim: crash at start (planted)")), 0.5
     if options.hang_from_start:
-        return Outcome("censored", Failure("hang", "sim: never a token (planted)")), 60.0
+        return Outcome("failed", Failure("hang", "sim: never a token (planted)")), 60.0
     match order.errand:
         case LoadErrand(load=load):
             return _loaded(order, options, folder), load.warmup_s + load.window_s

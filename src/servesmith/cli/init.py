@@ -9,7 +9,7 @@ import typer
 from servesmith.cli import show
 from servesmith.cli.common import AsJson
 from servesmith.errors import InputError, Problem
-from servesmith.recipe.command import command_of, shell_line
+from servesmith.recipe.command import command_line
 from servesmith.recipe.compose import from_compose
 from servesmith.recipe.docker_inspect import from_docker_inspect
 from servesmith.recipe.files import dump_case, read_text, write_text
@@ -19,6 +19,9 @@ from servesmith.recipe.model import Case
 from servesmith.recipe.vllm_config import from_vllm_config
 
 SETTINGS = {"context_settings": {"ignore_unknown_options": True, "allow_interspersed_args": False}}
+
+
+SHELL = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1", "2>"})
 
 
 class Reader(Protocol):
@@ -70,13 +73,21 @@ def init(
 
 def _from_words(command: list[str], name: str) -> Imported:
     """One word with spaces in it is a whole command line that was quoted."""
+    if operators := [word for word in command if word in SHELL]:
+        raise InputError(
+            Problem(
+                f"{operators[0]} is the shell's, not the engine's.",
+                "Give the one command that starts the server, without pipes and redirections.",
+                "command line",
+            )
+        )
     if len(command) == 1 and " " in command[0]:
         return recipe_from_shell(command[0], name)
     return recipe_from_command(command, name)
 
 
 def _write(imported: Imported, out: Path | None, *, force: bool, as_json: bool) -> None:
-    text, command = dump_case(Case(recipe=imported.recipe)), shell_line(command_of(imported.recipe), {})
+    text, command = dump_case(Case(recipe=imported.recipe)), command_line(imported.recipe)
     if out is not None and out.exists() and not force:
         raise InputError(Problem("exists already.", "Choose another name or say --force.", file=str(out)))
     if out is not None:

@@ -87,16 +87,16 @@ def _collected(desk: Desk, outcome: LoadOutcome, peak_mib: float) -> Outcome:
 
 
 def _judged(outcome: LoadOutcome, metrics: dict[str, Metric]) -> Outcome:
-    """Failed, censored or ok. A client that was too slow reports nothing: its latencies would be its own."""
+    """Failed or ok. A client that was too slow reports nothing: its latencies would be its own."""
     if outcome.hang:
-        return Outcome("censored", Failure("hang", "no token from any stream within the first-token limit"), metrics)
+        return Outcome("failed", Failure("hang", "no token from any stream within the first-token limit"), metrics)
     if outcome.client_too_slow:
         said = f"the client was late by {outcome.lag.p99_ms:.0f} ms (p99), so its latencies would be its own"
         return Outcome("failed", Failure("client-too-slow", said))
     failed = [record for record in outcome.records if not record.ok and record.error != "cancelled"]
     rate = metrics.get("output_tokens_per_s")
     if not failed and (rate is None or rate.value == 0):
-        return Outcome("censored", Failure("hang", "not one token arrived while the window was open"), metrics)
+        return Outcome("failed", Failure("hang", "not one token arrived while the window was open"), metrics)
     if len(failed) > MOST_FAILED * len(outcome.records) or rate is None:
         return refused(failed)
     return Outcome("ok", metrics=metrics)

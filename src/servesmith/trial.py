@@ -60,7 +60,7 @@ def run_trial(order: Order, site: Site) -> TrialResult:
             ready_seconds = server.ready_seconds
             outcome = _used(order, site, engine, server, folder)
     except StartFailed as failed:
-        outcome = Outcome("censored" if failed.failure.kind in ("hang", "timeout") else "failed", failed.failure)
+        outcome = Outcome("censored" if failed.failure.kind == "timeout" else "failed", failed.failure)
     write_outcome(folder, order, outcome)
     return TrialResult(
         key=order.key,

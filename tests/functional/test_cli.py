@@ -41,6 +41,21 @@ def test_check_names_the_nearest_flag(servesmith):
     assert "slots" in said.out + said.err
 
 
+def test_check_finds_what_a_tune_would_refuse(servesmith):
+    said = servesmith("check", "virtual.yaml", "--set", "goal.metric=speed", "--set", "quality.tasks=[nope]")
+    assert said.code == 1
+    assert "speed" in said.out + said.err
+    assert servesmith("check", "virtual.yaml").code == 0
+
+
+def test_check_reads_recipes_of_engines_that_are_not_driven_yet(servesmith):
+    made = servesmith(
+        "init", "-o", "vllm.yaml", "--", "VLLM_USE_V1=1", "vllm", "serve", "Qwen/Qwen3-8B", "--max-num-seqs", "8"
+    )
+    assert "the same command: VLLM_USE_V1=1 vllm serve Qwen/Qwen3-8B --max-num-seqs 8" in made.err
+    assert servesmith("check", "vllm.yaml").code == 0
+
+
 def test_check_as_json_is_one_document(servesmith):
     said = servesmith("check", "sim.yaml", "--json")
     assert said.code == 0
@@ -126,8 +141,17 @@ def test_a_server_without_a_token_is_a_hang(servesmith):
     said = servesmith("bench", "sim.yaml", "--set", "flags.hang-after=2", "--set", "load.first_token_s=1.5", "--json")
     assert said.code == 1
     (trial,) = said.document["trials"]
-    assert trial["ending"] in ("censored", "failed")
-    assert "hang" in trial["reason"] or "timeout" in trial["log_line"]
+    assert (trial["ending"], trial["reason"]) == ("failed", "hang")
+
+
+def test_a_server_that_is_healthy_but_gives_no_token_fails_as_a_hang(servesmith):
+    servesmith.write(
+        "hang.yaml", (servesmith.folder / "virtual.yaml").read_text().replace("slots: 4", "hang-from-start: true")
+    )
+    said = servesmith("bench", "hang.yaml")
+    assert said.code == 1
+    assert "failed" in said.err
+    assert "hang" in said.err
 
 
 def test_runs_report_clean(servesmith):
@@ -178,6 +202,11 @@ BAD = [
     (["verify", "nowhere"], "nowhere"),
     (["report", "nowhere"], "nowhere"),
     (["frobnicate"], "frobnicate"),
+    (["init", "--", "vllm", "serve", "M", "|", "tee", "log"], "shell"),
+    (["tune", "virtual.yaml", "--set", "flags.gap-ms=-5"], "gap-ms"),
+    (["tune", "virtual.yaml", "--set", "flags.slots=0"], "slots"),
+    (["bench", "sim.yaml", "--set", "executable=[nosuch]"], "executable"),
+    (["tune", "virtual.yaml", "--set", "goal.metric=speed"], "speed"),
 ]
 
 

@@ -105,3 +105,11 @@ def test_no_run_at_all(finished, tmp_path):
     assert said.code in (2, 4)
     assert "nothing" in said.err
     assert "Traceback" not in said.err
+
+
+def test_something_behind_the_end(finished, copy):
+    with (copy / "journal.jsonl").open("ab") as journal:
+        journal.write(b'garbage{"not":"a record"}')
+    said = finished("verify", copy)
+    assert said.code == 4
+    assert "journal.jsonl" in said.err

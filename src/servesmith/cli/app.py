@@ -83,6 +83,8 @@ def _run() -> int:
         show.error(error)
         return error.exit_code
     except TyperException as error:
+        if not error.format_message():  # bare `servesmith`: the help was shown
+            return 2
         show.usage(error.format_message(), getattr(getattr(error, "ctx", None), "command_path", "servesmith"))
         return 2
     except (KeyboardInterrupt, typer.Abort):

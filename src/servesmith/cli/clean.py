@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from servesmith.cli import show
+from servesmith.cli.common import AsJson
 from servesmith.errors import InputError, Problem
 from servesmith.store.journal import is_locked
 
@@ -18,6 +19,7 @@ def clean(
     everything: Annotated[
         bool, typer.Option("--all", help="Remove the whole run, raw records and journal too")
     ] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Remove what can be made again (report, summary) of the runs named; with --all the runs themselves.
 
@@ -26,14 +28,23 @@ def clean(
     problems = [problem for folder in run if (problem := _unfit(folder)) is not None]
     if problems:
         raise InputError(*problems)
-    for folder in run:
-        if everything:
-            shutil.rmtree(folder)
-        else:
-            for name in DERIVED:
-                (folder / name).unlink(missing_ok=True)
-        show.line(f"removed {folder}" if everything else f"removed {' and '.join(DERIVED)} of {folder}")
+    removed = [path for folder in run for path in _removed(folder, everything=everything)]
+    if as_json:
+        show.json({"removed": [str(path) for path in removed]})
+    else:
+        for path in removed:
+            show.line(f"removed {path}")
     return 0
+
+
+def _removed(folder: Path, *, everything: bool) -> list[Path]:
+    if everything:
+        shutil.rmtree(folder)
+        return [folder]
+    paths = [folder / name for name in DERIVED if (folder / name).exists()]
+    for path in paths:
+        path.unlink()
+    return paths
 
 
 def _unfit(folder: Path) -> Problem | None:

@@ -7,8 +7,9 @@ from typing import Annotated, Protocol
 import typer
 
 from servesmith.cli import show
+from servesmith.cli.common import AsJson
 from servesmith.errors import InputError, Problem
-from servesmith.recipe.command import command_of, shell_line
+from servesmith.recipe.command import command_line
 from servesmith.recipe.compose import from_compose
 from servesmith.recipe.docker_inspect import from_docker_inspect
 from servesmith.recipe.files import dump_case, read_text, write_text
@@ -18,6 +19,9 @@ from servesmith.recipe.model import Case
 from servesmith.recipe.vllm_config import from_vllm_config
 
 SETTINGS = {"context_settings": {"ignore_unknown_options": True, "allow_interspersed_args": False}}
+
+
+SHELL = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1", "2>"})
 
 
 class Reader(Protocol):
@@ -38,6 +42,7 @@ def init(
     vllm_config: Annotated[Path | None, typer.Option("--vllm-config", help="A vLLM --config file")] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the recipe")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Make a recipe from a running command line, container, compose file or manifest.
 
@@ -62,26 +67,36 @@ def init(
     else:
         path, reader = files[0]
         imported = reader(read_text(path), str(path), name=name)
-    _write(imported, out, force=force)
+    _write(imported, out, force=force, as_json=as_json)
     return 0
 
 
 def _from_words(command: list[str], name: str) -> Imported:
     """One word with spaces in it is a whole command line that was quoted."""
+    if operators := [word for word in command if word in SHELL]:
+        raise InputError(
+            Problem(
+                f"{operators[0]} is the shell's, not the engine's.",
+                "Give the one command that starts the server, without pipes and redirections.",
+                "command line",
+            )
+        )
     if len(command) == 1 and " " in command[0]:
         return recipe_from_shell(command[0], name)
     return recipe_from_command(command, name)
 
 
-def _write(imported: Imported, out: Path | None, *, force: bool) -> None:
-    text = dump_case(Case(recipe=imported.recipe))
-    if out is None:
-        show.text(text)
-    elif out.exists() and not force:
+def _write(imported: Imported, out: Path | None, *, force: bool, as_json: bool) -> None:
+    text, command = dump_case(Case(recipe=imported.recipe)), command_line(imported.recipe)
+    if out is not None and out.exists() and not force:
         raise InputError(Problem("exists already.", "Choose another name or say --force.", file=str(out)))
-    else:
+    if out is not None:
         write_text(out, text)
         show.note(f"wrote {out}")
+    if as_json:
+        show.json({"recipe": imported.recipe, "notes": imported.notes, "command": command})
+    elif out is None:
+        show.text(text)
     for note in imported.notes:
         show.note(f"note: {note}")
-    show.note(f"the same command: {shell_line(command_of(imported.recipe), {})}")
+    show.note(f"the same command: {command}")

@@ -58,6 +58,7 @@ def tune(
         refine_trials=refine,
         quality_items=case.quality.items,
         minimum_gain=case.goal.minimum_gain,
+        allow_lossy=",".join(allow_lossy or []),
     )
     plan = Plan(verb="tune", case=case, settings=settings, levers=chosen, file=str(recipe))
     if dry_run:
@@ -67,7 +68,10 @@ def tune(
 
 
 def choose(case: Case, files: list[Path], only: list[str], allow_lossy: list[str]) -> tuple[Lever, ...]:
-    """The library's levers for this engine and the user's own; lossy ones only by name. Raises InputError."""
+    """The library's levers for this engine and the user's own. Raises InputError on names that no lever has.
+
+    Lossy levers are among them; the loop refuses those that are not allowed by name, and says so.
+    """
     engine = case.recipe.engine
     sources = {f"the library of {engine}": builtin_levers(engine)} | {str(file): read_levers(file) for file in files}
     known = combine(sources, engine)
@@ -77,7 +81,7 @@ def choose(case: Case, files: list[Path], only: list[str], allow_lossy: list[str
             *(Problem(f"there is no lever {name!r}.", f"There are: {', '.join(sorted(names))}.") for name in unknown)
         )
     wanted = [lever for lever in known if not only or lever.name in only]
-    return _among_themselves([lever for lever in wanted if lever.risk != "lossy" or lever.name in allow_lossy])
+    return _among_themselves(wanted)
 
 
 def _among_themselves(levers: Sequence[Lever]) -> tuple[Lever, ...]:

@@ -7,6 +7,9 @@ from servesmith.engine.sim import Sim
 from servesmith.errors import MachineError
 from servesmith.recipe.model import EngineKind
 
+DRIVEN: frozenset[EngineKind] = frozenset({"llamacpp", "sim", "endpoint"})
+"""Engines that this version can start or measure. Recipes of the others can be made, read and linted."""
+
 
 def adapter(kind: EngineKind) -> Adapter:
     """The adapter of an engine. Raises MachineError for one that this version cannot drive."""

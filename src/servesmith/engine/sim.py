@@ -15,7 +15,13 @@ from servesmith.recipe.command import render_flags
 from servesmith.recipe.model import Recipe
 
 _SAID = "sim "
+VIRTUAL = ("virtual",)
+"""As the executable of a recipe: virtual time, no process."""
 _TYPES: dict[str, type[object]] = {name.replace("_", "-"): type(value) for name, value in asdict(SimOptions()).items()}
+
+
+LEAST = {"slots": 1, "tokens-per-chunk": 1, "ctx": 1, "start": -1, "hang-after": -1, "crash-after": -1}
+"""Smallest values where that is not 0."""
 
 
 class Sim:
@@ -23,6 +29,10 @@ class Sim:
 
     def command(self, recipe: Recipe, port: int) -> Command:
         """See `Adapter.command`. The model and the served name of the recipe are only names here."""
+        if recipe.executable and recipe.executable != VIRTUAL:
+            raise InputError(
+                Problem("The sim engine is no program.", "Leave it out, or say [virtual].", field="executable")
+            )
         flags = {name.lstrip("-"): value for name, value in recipe.flags.items() if value is not False}
         problems = [problem for name, value in flags.items() if (problem := _problem(name, value))]
         if problems:
@@ -74,4 +84,6 @@ def _problem(name: str, value: object) -> Problem | None:
         return Problem(message, "Take it out." if name == "port" else remedy, field=f"flags.{name}")
     wanted = _TYPES[name]
     fits = type(value) is wanted or (wanted is float and type(value) is int)
+    if fits and isinstance(value, (int, float)) and value < LEAST.get(name, 0):
+        return Problem(f"{value!r} is too small.", f"It is at least {LEAST.get(name, 0)}.", field=f"flags.{name}")
     return None if fits else Problem(f"{value!r} is no {wanted.__name__}.", "Correct it.", field=f"flags.{name}")

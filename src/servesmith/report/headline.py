@@ -20,7 +20,7 @@ def headline(
     if run.closed is not None and run.closed.ending == "failed" and run.opened.verb in COMPARING:
         return _failed(run, run.closed)
     if comparison is not None:
-        return _of_blocks(comparison, gate)
+        return _open(run, comparison) if run.closed is None else _of_blocks(comparison, gate)
     if gate is not None and run.opened.verb == "gate":
         return Headline(says="none", sentence=_gate_sentence(gate))
     if run.opened.verb in COMPARING or run.closed is None:
@@ -31,6 +31,13 @@ def headline(
 def _failed(run: Replay, closed: RunClosed) -> Headline:
     """A run that failed has no result, whatever the blocks before its failure gave."""
     sentence = f"The run failed: {closed.because.rstrip('.')}."
+    return Headline(says="none", sentence=sentence, metric=primary_metric(run))
+
+
+def _open(run: Replay, comparison: Comparison) -> Headline:
+    """A run that has not come to its end has no result, whatever it decided so far."""
+    so_far = f"{comparison.stage} {comparison.subject} is {comparison.verdict.says}"
+    sentence = f"This run is not finished, so it proves nothing yet. So far: {so_far}."
     return Headline(says="none", sentence=sentence, metric=primary_metric(run))
 
 

@@ -89,7 +89,10 @@ def _journal(folder: Path) -> str:
         events = read_events(folder)
     except EvidenceError as error:
         raise EvidenceError(JOURNAL, error.message.partition(": ")[2]) from error
-    replay(events)
+    run = replay(events)
+    data = (folder / JOURNAL).read_bytes()
+    if run.closed is not None and (data.count(b"\n") != len(events) or not data.endswith(b"\n")):
+        raise EvidenceError(JOURNAL, "something stands behind the end of the run.")
     return f"{len(events)} events, an unbroken chain"
 
 

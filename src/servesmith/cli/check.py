@@ -5,7 +5,7 @@ from pathlib import Path
 from servesmith.cli import show
 from servesmith.cli.common import AsJson, RecipeFile, Sets
 from servesmith.engine.registry import DRIVEN, adapter
-from servesmith.errors import InputError, Problem
+from servesmith.errors import InputError, MachineError, Problem
 from servesmith.recipe.files import read_case
 from servesmith.recipe.lint import check as lint
 from servesmith.recipe.model import Case
@@ -41,4 +41,6 @@ def _refusals(case: Case, file: Path) -> tuple[Problem, ...]:
         preflight(Plan(verb="tune", case=case, settings=Settings(), file=str(file)))
     except InputError as error:
         return error.problems
+    except MachineError as error:
+        return (Problem(error.message, error.remedy, file=str(file)),)
     return ()

@@ -16,7 +16,7 @@ from servesmith.tune.plan import Plan
 from servesmith.tune.preview import preview
 from servesmith.tune.settings import Settings
 
-LEVERS = ("parallel-16-split", "threads-1", "ngram-simple")
+LEVERS = ("parallel-8-split", "threads-1", "ngram-simple")
 SHORTENED = (
     "The demo is shortened to fit into ten minutes: 3 levers of the library, short windows, one "
     "screening round, one lever confirmed at most, looks at 4 and 6 blocks, no refining of numbers, 4 proof blocks, "

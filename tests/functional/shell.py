@@ -41,7 +41,7 @@ name: sim
 engine: sim
 flags: {slots: 4, gap-ms: 5.0, ttft-ms: 20.0, slope: 0.02, noise-restart: 0.005, seed: 7}
 workload: {prompt_tokens: 32, output_tokens: 12}
-load: {streams: 8, warmup_s: 0.3, window_s: 0.8}
+load: {streams: 8, warmup_s: 0.2, window_s: 0.5}
 quality: {tasks: [marked], items: 120}
 """
 

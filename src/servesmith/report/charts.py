@@ -63,7 +63,7 @@ def blocks_chart(lanes: Sequence[Lane], noise_sd: float | None) -> str:
         for place, lane in enumerate(lanes)
         if lane.effect is not None
     ]
-    title = "change of the metric in per cent, positive is better"
+    title = "gain in per cent (baseline over tuned, where less is better)"
     x, low, y = _x(title), _x(title, field="low"), _y(len(lanes))
     layers: Layers = [
         _chart(band).mark_rect(color="var(--band)").encode(x=x, x2="x2:Q"),

@@ -61,6 +61,11 @@ def percent(ratio: float, digits: int = 1) -> str:
     return f"{change + 0.0:+.{digits}f} %"
 
 
+def factor(ratio: float) -> str:
+    """A ratio as it is said: 2.67 is `2.67x`. Above 1 is better, whichever way the metric runs."""
+    return f"{ratio:.2f}x"
+
+
 def log_percent(log_ratio: float) -> str:
     """A log ratio as a signed change."""
     return percent(math.exp(log_ratio))

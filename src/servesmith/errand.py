@@ -41,6 +41,7 @@ class LoadErrand(msgspec.Struct, frozen=True):
             settings = Settings(
                 key=desk.key,
                 cycle_s=alone,
+                chunks_per_s=self.load.streams * self.workload.output_tokens / max(alone, 1e-3),
                 count_text=tokenizer.count_alone if who.kind == "openai" else None,
                 on_progress=lambda progress: self._tell(desk, progress),
             )
@@ -91,7 +92,7 @@ def _judged(outcome: LoadOutcome, metrics: dict[str, Metric]) -> Outcome:
     if outcome.hang:
         return Outcome("failed", Failure("hang", "no token from any stream within the first-token limit"), metrics)
     if outcome.client_too_slow:
-        said = f"the client was late by {outcome.lag.p99_ms:.0f} ms (p99), so its latencies would be its own"
+        said = f"{outcome.client_too_slow}, so its latencies would be its own"
         return Outcome("failed", Failure("client-too-slow", said))
     failed = [record for record in outcome.records if not record.ok and record.error != "cancelled"]
     rate = metrics.get("output_tokens_per_s")

@@ -1,16 +1,18 @@
 """Ask a server a list of things, each once, a few at a time: for the quality gate, not for measuring speed."""
 
-import asyncio
 from collections.abc import Sequence
+from functools import partial
 
+from servesmith.load.channel import Channel, Target
 from servesmith.load.decode import Turn, decode
+from servesmith.load.drive import CHECK_S
 from servesmith.load.http1 import Address, request_bytes
-from servesmith.load.loop import run
-from servesmith.load.wire import Channel, Limits
+from servesmith.load.reactor import Reactor
+from servesmith.load.stamps import StampReader
+from servesmith.load.wire import Exchange, Limits
 from servesmith.measure.records import RequestRecord
 
 CHAT = "/v1/chat/completions"
-_CHECK_S = 0.25
 
 
 def ask(
@@ -29,37 +31,58 @@ def ask(
     """
     address = Address.parse(url)
     requests = [request_bytes(address, path, body, key) for body in bodies]
-    return run(_ask_all(address, requests, max(1, concurrency), limits))
+    exchanges = exchange_all(address, requests, max(1, concurrency), limits)
+    return decode([Turn(exchange, index) for index, exchange in enumerate(exchanges)], keep_text=True)
 
 
-async def _ask_all(
-    address: Address, requests: Sequence[bytes], concurrency: int, limits: Limits
-) -> list[RequestRecord]:
-    channels = [Channel(address, limits) for _ in range(min(concurrency, len(requests)))]
-    waiting = iter(enumerate(requests))
-    turns: dict[int, Turn] = {}
+def fetch(address: Address, request: bytes, limits: Limits) -> Exchange:
+    """One request, whatever it asks for."""
+    return exchange_all(address, [request], 1, limits)[0]
 
-    async def work(stream: int, channel: Channel) -> None:
-        for index, request in waiting:
-            exchange = channel.exchange(request)
-            turns[index] = Turn(exchange, index, stream)
-            await channel.ask(exchange)
 
-    workers = [asyncio.create_task(work(stream, channel)) for stream, channel in enumerate(channels)]
-    watch = asyncio.create_task(watch_limits(channels))
+def exchange_all(address: Address, requests: Sequence[bytes], concurrency: int, limits: Limits) -> list[Exchange]:
+    """Send every request once; the exchanges in order."""
+    reactor = Reactor()
+    asking = _Asking(reactor, address, limits, requests, concurrency)
     try:
-        await asyncio.gather(*workers)
+        if requests:
+            reactor.run()
     finally:
-        for task in (*workers, watch):
-            task.cancel()
-        for channel in channels:
+        asking.end()
+        reactor.close()
+    return asking.exchanges
+
+
+class _Asking:
+    """Channels that take the next request when they have ended one."""
+
+    def __init__(
+        self, reactor: Reactor, address: Address, limits: Limits, requests: Sequence[bytes], concurrency: int
+    ) -> None:
+        target, stamps = Target.resolve(address), StampReader()
+        self._reactor = reactor
+        self._channels = [Channel(reactor, target, limits, stamps) for _ in range(min(concurrency, len(requests)))]
+        self.exchanges = [Exchange(request, limits.response_bytes) for request in requests]
+        self._waiting = iter(self.exchanges)
+        self._left = len(self.exchanges)
+        reactor.every(CHECK_S, self._check)
+        for channel in self._channels:
+            reactor.at(0, partial(self._give, channel))
+
+    def end(self) -> None:
+        for channel in self._channels:
             channel.abort("cancelled")
-    return decode([turns[index] for index in sorted(turns)], keep_text=True)
 
-
-async def watch_limits(channels: Sequence[Channel]) -> None:
-    """End every request that passes a limit; runs until cancelled."""
-    while True:
-        await asyncio.sleep(_CHECK_S)
-        for channel in channels:
+    def _check(self) -> None:
+        for channel in self._channels:
             channel.check()
+
+    def _give(self, channel: Channel) -> None:
+        if (exchange := next(self._waiting, None)) is not None:
+            channel.ask(exchange, lambda _: self._ended(channel))
+
+    def _ended(self, channel: Channel) -> None:
+        self._left -= 1
+        if not self._left:
+            self._reactor.stop()
+        self._give(channel)

@@ -1,16 +1,20 @@
-"""What came over the wire to request records, after the load. Whatever a server sends becomes a record."""
+"""What came over the wire to request records, after the load. Whatever a server sends becomes a record.
+
+Two steps, since the tokens of one request may hang on what the others showed: `read` makes a `Reading` of each
+exchange, wherever it was received, and `settle` turns all readings of a load into records.
+"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import msgspec
 
+from servesmith.load.events import Stream, read_events
 from servesmith.load.http1 import MalformedResponse, dechunk
-from servesmith.load.sse import arrival_times, decode_events
-from servesmith.load.tokens import Counted, Draft, Piece, count_tokens
+from servesmith.load.sse import decode_events, stamp_events
+from servesmith.load.tokens import Counted, Draft, by_server, count_open
 from servesmith.load.wire import Exchange
-from servesmith.measure.records import ChunkKind, ErrorClass, RequestRecord
+from servesmith.measure.records import ErrorClass, RequestRecord, TokenSource
 from servesmith.units import Nanos
 
 _EXCERPT = 300
@@ -29,194 +33,111 @@ class Turn:
     """What was meant; 0: the answer may end by itself."""
 
 
-class _Delta(msgspec.Struct):
-    role: str | None = None
-    content: str | None = None
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-    tool_calls: list[msgspec.Raw] | None = None
+class Reading(msgspec.Struct):
+    """A record whose tokens may still be open; then `draft` says what is known of them."""
 
-
-class _Choice(msgspec.Struct):
-    delta: _Delta | None = None
-    text: str | None = None
-    finish_reason: str | None = None
-    token_ids: list[int] | None = None
-
-
-class _Cached(msgspec.Struct):
-    cached_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct):
-    prompt_tokens: int = -1
-    completion_tokens: int = -1
-    prompt_tokens_details: _Cached | None = None
-
-
-class _Timings(msgspec.Struct):
-    predicted_n: int = -1
-
-
-class _Message(msgspec.Struct):
-    choices: list[_Choice] = []
-    usage: _Usage | None = None
-    timings: _Timings | None = None
-    """llama.cpp, on request with every chunk: output tokens so far."""
-    error: Any = None
-
-
-_DECODER = msgspec.json.Decoder(_Message)
-
-
-@dataclass
-class _Stream:
-    """What the events of one response said."""
-
-    pieces: list[Piece] = field(default_factory=list[Piece])
-    usage: _Usage = field(default_factory=_Usage)
-    finish: str = ""
-    running: int = -1
-    done: bool = False
-    error: ErrorClass = ""
-    detail: str = ""
+    record: RequestRecord
+    draft: Draft | None = None
 
 
 def decode(
     turns: Sequence[Turn], *, count_text: Callable[[str], int] | None = None, keep_text: bool = False
 ) -> list[RequestRecord]:
     """One record a turn, in order. `count_text` counts tokens of a text where the server did not say."""
-    streams = [_read(turn.exchange) for turn in turns]
-    drafts = [Draft(stream.pieces, stream.usage.completion_tokens) for stream in streams]
-    counted = count_tokens(drafts, count_text)
-    return [
-        _record(turn, stream, tokens, keep_text=keep_text)
-        for turn, stream, tokens in zip(turns, streams, counted, strict=True)
-    ]
+    return settle([read(turn, keep_text=keep_text) for turn in turns], count_text)
 
 
-def _record(turn: Turn, stream: _Stream, counted: Counted, *, keep_text: bool) -> RequestRecord:
+def settle(readings: Sequence[Reading], count_text: Callable[[str], int] | None = None) -> list[RequestRecord]:
+    """The records of one load, those with open tokens counted by the text or by what the whole ones showed."""
+    whole: list[TokenSource] = [r.record.token_source for r in readings if r.draft is None]
+    drafts = [reading.draft for reading in readings if reading.draft is not None]
+    counted = iter(count_open(drafts, whole, count_text))
+    return [r.record if r.draft is None else _counted(r.record, next(counted)) for r in readings]
+
+
+def read(turn: Turn, *, keep_text: bool = False) -> Reading:
+    """What one exchange gave. Its raw bytes are not needed afterwards."""
+    stream = _stream(turn.exchange)
     exchange = turn.exchange
-    error, detail = _verdict(turn, stream, counted)
-    cached = stream.usage.prompt_tokens_details
-    return RequestRecord(
+    error, detail = _verdict(exchange, stream)
+    usage = stream.usage
+    record = RequestRecord(
         index=turn.index,
         stream=turn.stream,
         due_ns=turn.due_ns or exchange.sent_ns,
         sent_ns=exchange.sent_ns,
         end_ns=exchange.end_ns,
-        chunk_ns=tuple(piece.stamp for piece in stream.pieces),
-        chunk_tokens=counted.per_chunk,
-        chunk_kinds=tuple(int(piece.kind) for piece in stream.pieces),
+        chunk_ns=tuple(stream.stamps),
+        chunk_kinds=tuple(stream.kinds),
         prompt_tokens_meant=turn.prompt_tokens,
-        prompt_tokens=stream.usage.prompt_tokens,
-        cached_tokens=-1 if cached is None or cached.cached_tokens is None else cached.cached_tokens,
+        prompt_tokens=usage.prompt_tokens,
+        cached_tokens=usage.cached,
         output_tokens_meant=turn.output_tokens,
-        output_tokens=counted.total,
         finish=stream.finish,
-        token_source=counted.source,
         stamp_source=exchange.stamp_source,
+        client_lag_ns=max(exchange.lates, default=0),
         error=error,
         detail=detail,
-        text="".join(p.text for p in stream.pieces if p.kind is ChunkKind.CONTENT) if keep_text else "",
+        text=stream.content() if keep_text else "",
+    )
+    draft = stream.draft()
+    counted = by_server(draft)
+    return Reading(record, draft) if counted is None else Reading(_counted(record, counted))
+
+
+def _counted(record: RequestRecord, counted: Counted) -> RequestRecord:
+    error, detail = record.error, record.detail
+    if not error and (short := _shortfall(record, counted)):
+        error, detail = "short-output", _join(detail, short)
+    return msgspec.structs.replace(
+        record,
+        chunk_tokens=tuple(counted.per_chunk),
+        output_tokens=counted.total,
+        token_source=counted.source,
+        error=error,
+        detail=detail,
     )
 
 
-def _verdict(turn: Turn, stream: _Stream, counted: Counted) -> tuple[ErrorClass, str]:
+def _verdict(exchange: Exchange, stream: Stream) -> tuple[ErrorClass, str]:
     """The class of the record, and in words why. What the server said outranks how the connection ended."""
-    exchange = turn.exchange
     if stream.error and exchange.error in ("", "cut"):
         return stream.error, _join(exchange.detail, stream.detail)
     if exchange.error:
         return exchange.error, exchange.detail
     if not stream.done and not stream.finish:
         return "cut", _join(exchange.detail, "the stream ended without a finish_reason and without [DONE]")
-    short = _shortfall(turn.output_tokens, stream, counted)
-    return ("short-output", _join(exchange.detail, short)) if short else ("", exchange.detail)
+    return "", exchange.detail
 
 
-def _shortfall(meant: int, stream: _Stream, counted: Counted) -> str:
+def _shortfall(record: RequestRecord, counted: Counted) -> str:
+    meant, finish = record.output_tokens_meant, record.finish
     if not meant or counted.total >= meant:
         return ""
     if counted.total >= 0:
-        return f"{counted.total} of {meant} output tokens, finish_reason {stream.finish or 'none'}"
-    return "" if stream.finish == "length" else f"ended with finish_reason {stream.finish or 'none'} and no usage"
+        return f"{counted.total} of {meant} output tokens, finish_reason {finish or 'none'}"
+    return "" if finish == "length" else f"ended with finish_reason {finish or 'none'} and no usage"
 
 
 def _join(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _read(exchange: Exchange) -> _Stream:
+def _stream(exchange: Exchange) -> Stream:
     head = exchange.head
     if head is None:
-        return _Stream()
+        return Stream()
     try:
         body = dechunk(exchange.buffer, head)
     except MalformedResponse as error:
-        return _Stream(error="malformed", detail=str(error))
+        return Stream(error="malformed", detail=str(error))
     excerpt = body.data[:_EXCERPT].decode("utf-8", "replace").strip()
     kind = head.headers.get("content-type", "")
     if head.status != 200:
-        return _Stream(error="http-status", detail=_join(f"HTTP {head.status}", excerpt))
+        return Stream(error="http-status", detail=_join(f"HTTP {head.status}", excerpt))
     if (coding := head.headers.get("content-encoding", "identity").lower()) != "identity":
-        return _Stream(error="malformed", detail=f"the response is compressed ({coding}), which was not asked for")
+        return Stream(error="malformed", detail=f"the response is compressed ({coding}), which was not asked for")
     if not kind.startswith("text/event-stream"):
-        return _Stream(error="malformed", detail=_join(f"not an event stream but {kind or 'untyped'}", excerpt))
+        return Stream(error="malformed", detail=_join(f"not an event stream but {kind or 'untyped'}", excerpt))
     events = decode_events(body.data, complete=not exchange.error)
-    stamps = arrival_times(body, [event.end for event in events], exchange.stamps, exchange.lengths)
-    stream = _Stream()
-    for event, stamp in zip(events, stamps, strict=True):
-        _take(stream, event.name, event.data, stamp)
-    return stream
-
-
-def _take(stream: _Stream, name: str, data: bytes, stamp: Nanos) -> None:
-    """Add one event to what is known of a stream. The first error stands."""
-    if data.strip() == b"[DONE]":
-        stream.done = True
-        return
-    excerpt = data[:_EXCERPT].decode("utf-8", "replace")
-    try:
-        message = _DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if not stream.error:
-            stream.error = "server-error-event" if name == "error" else "malformed"
-            stream.detail = excerpt if name == "error" else f"{error}: {excerpt}"
-        stream.pieces.append(Piece(stamp, ChunkKind.OTHER))
-        return
-    if (message.error is not None or name == "error") and not stream.error:
-        stream.error, stream.detail = "server-error-event", excerpt
-    if message.usage is not None:
-        stream.usage = message.usage
-    choice = message.choices[0] if message.choices else _Choice()
-    stream.finish = choice.finish_reason or stream.finish
-    running = (
-        message.usage.completion_tokens if message.usage else message.timings.predicted_n if message.timings else -1
-    )
-    # A character of several tokens makes chunks without text; only the running count shows their tokens. A count that
-    # comes for the first time with the end is the final usage and shows nothing.
-    unseen = bool(message.choices) and running > max(stream.running, 0) and (stream.running >= 0 or not stream.finish)
-    stream.running = max(stream.running, running)
-    stream.pieces.append(_piece(message, choice, stamp, running, unseen=unseen))
-
-
-def _piece(message: _Message, choice: _Choice, stamp: Nanos, running: int, *, unseen: bool) -> Piece:
-    delta = choice.delta or _Delta()
-    reasoning = delta.reasoning_content or delta.reasoning or ""
-    content = delta.content or choice.text or ""
-    tool = b"".join(bytes(call) for call in delta.tool_calls or []).decode("utf-8", "replace")
-    kinds = (
-        (ChunkKind.TOOL, tool),
-        (ChunkKind.REASONING, reasoning),
-        (ChunkKind.CONTENT, content or choice.token_ids or unseen),
-        (ChunkKind.USAGE, message.usage is not None),
-        (ChunkKind.ROLE, delta.role),
-    )
-    return Piece(
-        stamp,
-        next((kind for kind, present in kinds if present), ChunkKind.OTHER),
-        content or reasoning or tool,
-        ids=-1 if choice.token_ids is None else len(choice.token_ids),
-        running=running,
-    )
+    return read_events(events, stamp_events(body, events, exchange.stamps, exchange.lengths))

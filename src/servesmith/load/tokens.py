@@ -11,76 +11,73 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from servesmith.measure.records import TOKEN_KINDS, ChunkKind, TokenSource
-from servesmith.units import Nanos
+from servesmith.measure.records import TOKEN_KINDS, TokenSource
 
-
-class Piece(NamedTuple):
-    """What one event carried."""
-
-    stamp: Nanos
-    kind: ChunkKind
-    text: str = ""
-    ids: int = -1
-    """Token ids in it; -1: it has no such field."""
-    running: int = -1
-    """Output tokens so far by the server; -1: it did not say."""
+_IS_TOKEN = tuple(kind in TOKEN_KINDS for kind in range(max(TOKEN_KINDS) + 8))
 
 
 class Draft(NamedTuple):
-    """The events of one response and the output tokens of its final usage (-1: none)."""
+    """What is known of one response's tokens. The lists are parallel, one entry an event."""
 
-    pieces: Sequence[Piece]
+    kinds: list[int]
+    texts: list[str]
+    ids: list[int]
+    """Token ids in it; -1: it has no such field."""
+    running: list[int]
+    """Output tokens so far by the server; -1: it did not say."""
     usage: int
+    """Output tokens by the final usage; -1: none."""
 
 
 class Counted(NamedTuple):
     """Tokens per event, their total (-1: unknown) and how they are known."""
 
-    per_chunk: tuple[float, ...]
+    per_chunk: Sequence[float]
     total: int
     source: TokenSource
 
 
-def count_tokens(drafts: Sequence[Draft], count_text: Callable[[str], int] | None) -> list[Counted]:
-    """Count every response of one load, the cut off ones by what the whole ones showed."""
-    settled = [_by_server(draft) for draft in drafts]
-    pairs = list(zip(drafts, settled, strict=True))
-    whole = [counted for draft, counted in pairs if draft.usage >= 0]
-    if whole and all(counted is not None and counted.source == "one-per-chunk" for counted in whole):
-        return [counted or _one_per_chunk(draft) for draft, counted in pairs]
-    if count_text is None:
-        return [counted or _unknown(draft) for draft, counted in pairs]
-    recount = cache(count_text)
-    open_ones = [draft for draft, counted in pairs if counted is None]
-    counts = [[recount(p.text) if p.kind in TOKEN_KINDS else 0 for p in draft.pieces] for draft in open_ones]
-    scale = _scale(open_ones, counts)
-    scaled = iter([_scaled(draft, own, scale) for draft, own in zip(open_ones, counts, strict=True)])
-    return [counted or next(scaled) for counted in settled]
-
-
-def _by_server(draft: Draft) -> Counted | None:
+def by_server(draft: Draft) -> Counted | None:
     """What the server itself said per chunk, or one a chunk if its usage agrees; None if neither."""
-    pieces = draft.pieces
-    carriers = [p for p in pieces if p.kind in TOKEN_KINDS]
-    if carriers and all(p.ids >= 0 for p in carriers):
-        per_chunk = tuple(float(max(p.ids, 0)) for p in pieces)
+    carriers = [place for place, kind in enumerate(draft.kinds) if _IS_TOKEN[kind]]
+    if carriers and draft.ids[carriers[0]] >= 0 and all(draft.ids[place] >= 0 for place in carriers):
+        per_chunk = tuple(float(max(count, 0)) for count in draft.ids)
         return Counted(per_chunk, draft.usage if draft.usage >= 0 else int(sum(per_chunk)), "ids")
-    if carriers and all(p.running >= 0 for p in carriers):
+    if carriers and draft.running[carriers[0]] >= 0 and all(draft.running[place] >= 0 for place in carriers):
         return _by_running_count(draft)
     if draft.usage >= 0 and draft.usage == len(carriers):
         return _one_per_chunk(draft)
     return None
 
 
+def count_open(
+    drafts: Sequence[Draft], whole: Sequence[TokenSource], count_text: Callable[[str], int] | None
+) -> list[Counted]:
+    """Count the responses of a load that `by_server` left open.
+
+    `whole` is how the others were counted: if all of them had one token a chunk, so have these.
+    """
+    if whole and all(source == "one-per-chunk" for source in whole) and all(draft.usage < 0 for draft in drafts):
+        return [_one_per_chunk(draft) for draft in drafts]
+    if count_text is None:
+        return [_unknown(draft) for draft in drafts]
+    recount = cache(count_text)
+    counts = [
+        [recount(text) if _IS_TOKEN[kind] else 0 for text, kind in zip(draft.texts, draft.kinds, strict=True)]
+        for draft in drafts
+    ]
+    scale = _scale(drafts, counts)
+    return [_scaled(draft, own, scale) for draft, own in zip(drafts, counts, strict=True)]
+
+
 def _by_running_count(draft: Draft) -> Counted:
     """Differences of the running count. What shows up after the last token chunk came with that chunk."""
     per_chunk: list[float] = []
     so_far = last = 0
-    for position, piece in enumerate(draft.pieces):
-        gained = max(0, piece.running - so_far)
+    for position, (kind, running) in enumerate(zip(draft.kinds, draft.running, strict=True)):
+        gained = max(0, running - so_far)
         so_far += gained
-        if piece.kind in TOKEN_KINDS:
+        if _IS_TOKEN[kind]:
             last = position
             per_chunk.append(float(gained))
         else:
@@ -91,12 +88,12 @@ def _by_running_count(draft: Draft) -> Counted:
 
 
 def _one_per_chunk(draft: Draft) -> Counted:
-    per_chunk = tuple(float(p.kind in TOKEN_KINDS) for p in draft.pieces)
+    per_chunk = tuple(1.0 if _IS_TOKEN[kind] else 0.0 for kind in draft.kinds)
     return Counted(per_chunk, int(sum(per_chunk)), "one-per-chunk")
 
 
 def _unknown(draft: Draft) -> Counted:
-    return Counted((0.0,) * len(draft.pieces), draft.usage, "none")
+    return Counted((0.0,) * len(draft.kinds), draft.usage, "none")
 
 
 def _scale(drafts: Sequence[Draft], counts: Sequence[Sequence[int]]) -> float:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from servesmith.errors import EvidenceError
 from servesmith.measure.records import RequestRecord, Window
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _COLUMNS: tuple[tuple[str, Any], ...] = (
     ("index", pa.int64()),
@@ -32,6 +32,7 @@ _COLUMNS: tuple[tuple[str, Any], ...] = (
     ("finish", pa.string()),
     ("token_source", pa.string()),
     ("stamp_source", pa.string()),
+    ("client_lag_ns", pa.int64()),
     ("error", pa.string()),
     ("detail", pa.string()),
     ("text", pa.string()),

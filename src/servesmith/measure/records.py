@@ -36,8 +36,10 @@ ErrorClass = Literal[
     "server-error-event",
     "short-output",
     "cancelled",
+    "dropped",
 ]
-"""Empty: the request succeeded. `cancelled`: still in flight when the load ended, not a failure."""
+"""Empty: the request succeeded. `cancelled`: still in flight when the load ended, not a failure. `dropped`: due in an
+open loop and never sent."""
 
 
 class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +65,9 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     finish: str = ""
     token_source: TokenSource = "none"
     stamp_source: Literal["kernel", "loop"] = "loop"
+    client_lag_ns: Nanos = (
+        0  # longest that a read of it lay there before the client took it; 0: the kernel did not stamp
+    )
     error: ErrorClass = ""
     detail: str = ""
     text: str = ""

@@ -83,6 +83,9 @@ class Load(Noun):
     starts: Literal["desynchronised", "together"] = "desynchronised"
     warmup_s: Annotated[float, Field(ge=0)] = Field(default=3.0, description="Seconds before the window opens")
     window_s: Annotated[float, Field(gt=0)] = Field(default=8.0, description="Seconds that are measured")
+    workers: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="Measuring processes; 0: from the expected token rate"
+    )
     first_token_s: Annotated[float, Field(gt=0)] = Field(
         default=60.0, description="A request without a token for this long is an error; all of them: a hang"
     )

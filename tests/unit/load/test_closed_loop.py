@@ -1,6 +1,5 @@
 import json
 import statistics
-import threading
 import time
 from itertools import pairwise
 
@@ -31,7 +30,8 @@ def run(script: Script, count: int = 400, settings: Settings = Settings(), **fie
 def test_streams_are_always_busy_and_each_prompt_is_sent_once():
     outcome, served = run(Script(ttft_s=0.02, gap_s=0.005))
     indexes = [record.index for record in outcome.records]
-    assert len(set(indexes)) == len(indexes) == len(served) == max(indexes) + 1
+    assert len(set(indexes)) == len(indexes) == len(served)
+    assert all(record.index % 4 == record.stream for record in outcome.records)
     assert {record.error for record in outcome.records} == {"", "cancelled"}
     assert sum(record.error == "cancelled" for record in outcome.records) <= 4
     assert {record.stream for record in outcome.records} == {0, 1, 2, 3}
@@ -130,12 +130,12 @@ def test_no_counters():
     assert outcome.counters is None
 
 
-def test_progress_comes_from_another_thread_twice_a_second():
+def test_progress_comes_twice_a_second():
     seen = []
-    settings = Settings(on_progress=lambda progress: seen.append((threading.current_thread(), progress)))
+    settings = Settings(on_progress=seen.append)
     run(Script(), window_s=1.1, settings=settings)
-    assert len(seen) == 2 and all(thread is not threading.main_thread() for thread, _ in seen)
-    first, second = (progress for _, progress in seen)
+    assert len(seen) == 2
+    first, second = seen
     assert 0.4 < first.elapsed_s < second.elapsed_s < 1.4 and first.remaining_s > second.remaining_s
     assert 0 < first.chunks < second.chunks and first.finished <= second.finished
 
@@ -146,24 +146,6 @@ def test_a_fault_in_the_progress_callback_is_not_lost():
 
     with pytest.raises(ZeroDivisionError):
         run(Script(), window_s=1.0, settings=Settings(on_progress=fault))
-
-
-class StallingClock:
-    """A clock of a client that is late: every reading but a few blocks the loop."""
-
-    def __init__(self, stall_s: float) -> None:
-        self.stall_s = stall_s
-
-    def __call__(self) -> int:
-        time.sleep(self.stall_s)
-        return time.monotonic_ns()
-
-
-def test_a_client_that_is_late_says_so_and_then_refuses():
-    late = Settings(clock=StallingClock(0.02), counters_path="")
-    outcome, _ = run(Script(ttft_s=0.01, gap_s=0.01, tokens=4), streams=1, warmup_s=0.1, window_s=0.3, settings=late)
-    assert outcome.lag.p99_ms > 10 and outcome.client_too_slow
-    assert any("late by" in doubt for doubt in outcome.doubts)
 
 
 def test_the_key_is_sent_and_nowhere_else():

@@ -57,7 +57,7 @@ def test_a_role_chunk_is_not_a_token():
     assert (record.token_source, record.output_tokens, record.prompt_tokens, record.cached_tokens) == (
         "one-per-chunk", 3, 16, 2,
     )  # fmt: skip
-    assert record.text == " t0 t1 t2" and record.finish == "length" and record.stamp_source == "loop"
+    assert record.text == " t0 t1 t2" and record.finish == "length" and record.stamp_source == "kernel"
 
 
 @pytest.mark.parametrize("framing", ["chunked", "length", "close"])

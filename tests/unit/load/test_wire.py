@@ -1,6 +1,5 @@
 """The raw exchange: when it is complete, and what a channel does when a server closes, hangs or talks nonsense."""
 
-import asyncio
 import socket
 import time
 from itertools import pairwise
@@ -10,10 +9,14 @@ from fakeserver import Script, serving
 from hypothesis import given
 from hypothesis import strategies as st
 
+from servesmith.errors import MachineError
+from servesmith.load.channel import Channel, Target
+from servesmith.load.client import exchange_all
 from servesmith.load.decode import Turn, decode
 from servesmith.load.http1 import Address, MalformedResponse, request_bytes
-from servesmith.load.loop import run
-from servesmith.load.wire import Channel, Exchange, Limits
+from servesmith.load.reactor import Reactor
+from servesmith.load.stamps import StampReader
+from servesmith.load.wire import Exchange, Limits
 
 BODY = b'{"stream":true}'
 STREAM = (
@@ -79,29 +82,29 @@ def test_no_bytes_crash_it(garbage, as_body):
 
 def converse(script: Script, requests: int = 1, *, limits: Limits = Limits(), wait_s: float = 0.0):  # noqa: B008
     """Send some requests over one channel, checking limits as a load does; the exchanges' records and the server."""
-
-    async def go(url: str):
-        address = Address.parse(url)
-        channel = Channel(address, limits)
-        turns = []
-
-        async def watch():
-            while True:
-                await asyncio.sleep(0.02)
-                channel.check()
-
-        watching = asyncio.create_task(watch())
-        for index in range(requests):
-            exchange = channel.exchange(request_bytes(address, "/v1/chat/completions", BODY))
-            turns.append(Turn(exchange, index))
-            await channel.ask(exchange)
-            await asyncio.sleep(wait_s)
-        watching.cancel()
-        channel.abort("cancelled")
-        return decode(turns, keep_text=True)
-
     with serving(script) as server:
-        return run(go(server.url)), server
+        address = Address.parse(server.url)
+        reactor = Reactor()
+        channel = Channel(reactor, Target.resolve(address), limits, StampReader())
+        turns = [
+            Turn(channel.exchange(request_bytes(address, "/v1/chat/completions", BODY)), index)
+            for index in range(requests)
+        ]
+        waiting = iter(turns)
+
+        def ask_next(_=None):
+            turn = next(waiting, None)
+            if turn is None:
+                reactor.stop()
+            else:
+                channel.ask(turn.exchange, lambda _: reactor.at(reactor.clock() + int(wait_s * 1e9), ask_next))
+
+        reactor.every(0.02, channel.check)
+        reactor.at(0, ask_next)
+        reactor.run()
+        channel.abort("cancelled")
+        reactor.close()
+        return decode(turns, keep_text=True), server
 
 
 def test_one_connection_serves_many_requests():
@@ -132,35 +135,36 @@ def test_a_fresh_connection_that_closes_is_the_servers_fault():
     assert records[0].error == "cut" and "after 0 bytes" in records[0].detail and server.connections == 1
 
 
+def ask_once(address: Address, limits: Limits = Limits()):  # noqa: B008
+    return exchange_all(address, [b"x"], 1, limits)[0]
+
+
 def test_nobody_there():
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # bound but not listening: refused
-        channel = Channel(Address("127.0.0.1", held.getsockname()[1]), Limits())
-        exchange = channel.exchange(b"x")
-
-        async def go():
-            await channel.ask(exchange)
-
-        run(go())
+        exchange = ask_once(Address("127.0.0.1", held.getsockname()[1]))
     record = decode([Turn(exchange, 0)])[0]
     assert record.error == "connect" and "refused" in record.detail.lower() and record.sent_ns > 0
+
+
+def test_thousands_of_refusals_do_not_pile_up_on_the_stack():
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        address = Address("127.0.0.1", held.getsockname()[1])
+        exchanges = exchange_all(address, [b"x"] * 3000, 1, Limits())
+    assert {exchange.error for exchange in exchanges} == {"connect"}
+
+
+def test_a_name_that_leads_nowhere():
+    with pytest.raises(MachineError, match="cannot be looked up"):
+        ask_once(Address("no-such-host.invalid", 80))
 
 
 def test_a_listener_that_never_accepts_runs_into_the_first_token_limit():
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         held.listen(1)
-
-        async def go():
-            channel = Channel(Address("127.0.0.1", held.getsockname()[1]), Limits(first_token_s=0.1))
-            exchange = channel.exchange(b"x")
-            asking = asyncio.create_task(channel.ask(exchange))
-            while not asking.done():
-                await asyncio.sleep(0.02)
-                channel.check()
-            return exchange
-
-        exchange = run(go())
+        exchange = ask_once(Address("127.0.0.1", held.getsockname()[1]), Limits(first_token_s=0.1))
     assert exchange.error == "timeout-first-token"
 
 

@@ -1,0 +1,58 @@
+"""When bytes arrived, by the kernel where it says so: its stamp does not wait for a busy client to wake up.
+
+Linux: SO_TIMESTAMPNS (socket(7)) gives, with each recvmsg, the time at which the newest segment of what was read came
+in, in CLOCK_REALTIME. Everything here is told in the monotonic clock, so the difference of the two is kept fresh (NTP
+slews the former).
+"""
+
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from servesmith.units import Nanos
+
+Clock = Callable[[], Nanos]
+
+_SO_TIMESTAMPNS = 35
+"""asm-generic/socket.h; the same on x86-64, arm64, ppc64 and s390x."""
+_TIMESPEC = struct.Struct("=qq")
+ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 0
+_SAMPLES = 20
+_AVAILABLE = sys.platform == "linux" and struct.calcsize("P") == 8
+
+
+def ask_for_stamps(sock: socket.socket) -> bool:
+    """Have the kernel stamp what arrives on a socket; False where it cannot."""
+    if not _AVAILABLE:
+        return False
+    with suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        return True
+    return False
+
+
+class StampReader:
+    """Turns the kernel's receive times into the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._offset: Nanos = 0
+        self.sync()
+
+    def sync(self) -> None:
+        """Measure CLOCK_REALTIME - CLOCK_MONOTONIC anew; the tightest of a few readings counts."""
+        best = -1
+        for _ in range(_SAMPLES):
+            before, real, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+            if best < 0 or after - before < best:
+                best, self._offset = after - before, real - (before + after) // 2
+
+    def read(self, ancillary: Sequence[tuple[int, int, bytes]]) -> Nanos:
+        """The stamp among a read's ancillary data, 0 if there is none."""
+        for _, kind, data in ancillary:
+            if kind == _SO_TIMESTAMPNS:
+                seconds, nanos = _TIMESPEC.unpack_from(data)
+                return seconds * 1_000_000_000 + nanos - self._offset
+        return 0

@@ -25,8 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
-from servesmith.load.closed import LoadOutcome, run_closed
+from servesmith.load.closed import run_closed
 from servesmith.load.conduct import Settings
+from servesmith.load.outcome import LoadOutcome
 from servesmith.recipe.model import Load
 from servesmith.workload.base import Prompt
 

@@ -8,7 +8,9 @@ from servesmith.desk import Desk, Outcome
 from servesmith.engine.base import Failure
 from servesmith.engine.memory import PeakMemory
 from servesmith.load.client import ask
-from servesmith.load.closed import LoadOutcome, Progress, Settings, run_closed
+from servesmith.load.closed import run_closed
+from servesmith.load.conduct import Progress, Settings
+from servesmith.load.outcome import LoadOutcome
 from servesmith.load.probe import Identity, ServerTokenizer, identify
 from servesmith.measure.evidence import Counters, Measured, numbers, write_measured
 from servesmith.measure.records import Metric, RequestRecord

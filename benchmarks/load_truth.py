@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/load_truth.py --streams 64,512,2048 --repeats 5 --out docs/evidence/load-truth.json
 
-The server is loadtruth's mocksse (built here with gcc from --source): one core, real-time priority where allowed, TTFT 200 ms, gap
-20 ms, 200 tokens. Truth of a request: first write - the kernel's receive time of the request; (last - first write) / 199. An error is the
-percentile that a client reports minus the same percentile of the truth, over the same requests.
+The server is loadtruth's mocksse (built here with gcc from --source): one core, real-time priority where allowed, TTFT
+200 ms, gap 20 ms, 200 tokens. Truth of a request: first write - the kernel's receive time of the request; (last - first
+write) / 199. An error is the percentile that a client reports minus the same percentile of the truth.
 """
 
 import argparse
@@ -34,7 +34,10 @@ from servesmith.workload.base import Prompt
 TTFT_MS, GAP_MS, TOKENS = 200.0, 20.0, 200
 CYCLE_S = (TTFT_MS + GAP_MS * (TOKENS - 1)) / 1000
 QUANTILES = (0.50, 0.95, 0.99)
-WORDS = "time year people way day man thing woman life child world school state family student group country problem hand part " * 6
+WORDS = (
+    "time year people way day man thing woman life child world school state family student group country problem hand part "
+    * 6
+)
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,9 @@ def show(row: Row) -> None:
 
 def main() -> int:
     given = options()
-    sys.stdout.write(f"{'client':<12}streams {'starts':<15}w  of rate  {'TTFT error p50/p95/p99':<24} {'TPOT error':<26}CPU-s/1M  in all\n")
+    sys.stdout.write(
+        f"{'client':<12}streams {'starts':<15}w  of rate  {'TTFT error p50/p95/p99':<24} {'TPOT error':<26}CPU-s/1M  in all\n"
+    )
     rows: list[Row] = []
     with truth_server(given.source, given.port) as log:
         for streams in map(int, given.streams.split(",")):
@@ -193,7 +198,11 @@ def main() -> int:
                 rows += runs
                 show(median_row(runs))
     if given.out:
-        machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "kernel": platform.release()}
+        machine = {
+            "cpu": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "kernel": platform.release(),
+        }
         given.out.write_text(json.dumps({"machine": machine, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
     return 0
 

@@ -257,7 +257,8 @@ class _Open:
     def _take_channel(self) -> Channel:
         """A free channel with an open connection, if there is one; and one more on the way if they run low."""
         free = self._free
-        if len(free) + self._opening < _SPARE:
+        bound, connections = self._job.most_in_flight, len(free) + self._opening + self._busy
+        if len(free) + self._opening < _SPARE and (not bound or connections < bound):
             self._open_spare()
         for place in range(len(free) - 1, -1, -1):
             if free[place].ready:

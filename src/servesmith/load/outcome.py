@@ -78,7 +78,7 @@ def too_slow(records: Sequence[RequestRecord], window: Window, lag: Lag, *, clos
 
 
 def _token_gap_ms(records: Sequence[RequestRecord]) -> float:
-    """Median over requests of the time between token chunks: of a request as a whole, so merged reads do not touch it."""
+    """Median over requests of the mean time between chunks, which reads that merge do not touch."""
     gaps = [
         (last - first) / (len(record.chunk_ns) - 1) / NANOS_PER_MS
         for record in records

@@ -63,11 +63,16 @@ def _new_poll() -> _Poll:
     return select.epoll() if sys.platform == "linux" else _PortablePoll()
 
 
+def _urgent_poll() -> select.epoll | None:
+    """A poll that can itself be polled; only Linux has it."""
+    return select.epoll() if sys.platform == "linux" else None
+
+
 class Reactor:
     """Calls handlers of ready file descriptors, and timers at their time, until it is stopped.
 
-    Urgent descriptors stand in a poll of their own, which is asked before every small batch of the others: a client that
-    is behind still reads first tokens at once, before a second token can hide the time of the first.
+    Urgent descriptors stand in a poll of their own, which is asked before every small batch of the others: a client
+    that is behind still reads first tokens at once, before a second token can hide the time of the first.
     """
 
     def __init__(self, clock: Clock = time.monotonic_ns, coalesce_s: Seconds = 0.0) -> None:
@@ -76,7 +81,7 @@ class Reactor:
         self.clock = clock
         self._coalesce_s = coalesce_s
         self._poll = _new_poll()
-        self._urgent_poll = select.epoll() if sys.platform == "linux" else None
+        self._urgent_poll = _urgent_poll()
         self._urgent: set[int] = set()
         self._handlers: dict[int, Handler] = {}
         self._timers: list[tuple[Nanos, int, Callable[[], None]]] = []

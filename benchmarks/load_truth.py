@@ -34,10 +34,7 @@ from servesmith.workload.base import Prompt
 TTFT_MS, GAP_MS, TOKENS = 200.0, 20.0, 200
 CYCLE_S = (TTFT_MS + GAP_MS * (TOKENS - 1)) / 1000
 QUANTILES = (0.50, 0.95, 0.99)
-WORDS = (
-    "time year people way day man thing woman life child world school state family student group country problem hand part "
-    * 6
-)
+WORDS = "time year people way day man thing woman life child world school state family student group country hand " * 7
 
 
 @dataclass(frozen=True)
@@ -179,8 +176,9 @@ def show(row: Row) -> None:
     ttft = " / ".join(f"{error:.3f}" for error in row.ttft_error_ms)
     tpot = " / ".join(f"{error:.4f}" for error in row.tpot_error_ms)
     sys.stdout.write(
-        f"{row.client:<12}{row.streams:>6} {row.starts:<15}{row.workers:>2}  {row.rate_share:>8.2%}  {ttft:<24} {tpot:<26}"
-        f"{row.cpu_s_per_million:>7.1f} {row.cpu_s_per_million_all:>7.1f}  lag p99 {row.lag_p99_ms:.2f}  {row.said[:90]}\n"
+        f"{row.client:<12}{row.streams:>6} {row.starts:<15}{row.workers:>2}  {row.rate_share:>8.2%}  {ttft:<24} "
+        f"{tpot:<26}{row.cpu_s_per_million:>7.1f} {row.cpu_s_per_million_all:>7.1f}  {row.lag_p99_ms:>7.2f}  "
+        f"{row.said[:70]}\n"
     )
     sys.stdout.flush()
 
@@ -188,7 +186,8 @@ def show(row: Row) -> None:
 def main() -> int:
     given = options()
     sys.stdout.write(
-        f"{'client':<12}streams {'starts':<15}w  of rate  {'TTFT error p50/p95/p99':<24} {'TPOT error':<26}CPU-s/1M  in all\n"
+        f"{'client':<12}streams {'starts':<15}w  of rate  {'TTFT error p50/p95/p99':<24} {'TPOT error':<26}"
+        "CPU-s/1M in all  lag p99\n"
     )
     rows: list[Row] = []
     with truth_server(given.source, given.port) as log:

@@ -17,11 +17,15 @@ from servesmith.load.probe import Identity, ServerTokenizer, identify
 from servesmith.measure.evidence import Counters, Measured, numbers, write_measured
 from servesmith.measure.records import Metric, RequestRecord
 from servesmith.recipe.model import Load, Workload
-from servesmith.units import Nanos, Seconds
+from servesmith.units import NANOS_PER_SECOND, Nanos, Seconds
 from servesmith.workload.base import Prompt
 from servesmith.workload.synthetic import build
 
 MOST_PROMPTS = 100_000
+SPARE = 4
+"""Prompts are drawn for a server so many times as fast as it was alone: it may warm up, or batch better than that."""
+LEAST_WINDOW = 0.5
+"""Share of the window that must be left where prompts ran out; less is not the load that was asked for."""
 MOST_FAILED = 0.05
 """Share of failed requests from which on a trial is failed: what is left over would flatter the server."""
 
@@ -37,10 +41,10 @@ class LoadErrand(msgspec.Struct, frozen=True):
         who = identify(desk.url, key=desk.key)
         tokenizer = ServerTokenizer(desk.url, model=who.model, key=desk.key)
         try:
-            single = self._single(desk, who, tokenizer)
-            if not single.ok:
-                return refused([single])
-            alone = (single.end_ns - single.sent_ns) / 1e9
+            singles = self._singles(desk, who, tokenizer)
+            if bad := [single for single in singles if not single.ok]:
+                return refused(bad)
+            alone = min(single.end_ns - single.sent_ns for single in singles) / NANOS_PER_SECOND
             due_ns = self._due(desk.seed)
             prompts = self._prompts(who, tokenizer, desk.seed, len(due_ns) if due_ns else self._enough(alone))
             settings = Settings(
@@ -58,13 +62,13 @@ class LoadErrand(msgspec.Struct, frozen=True):
                 )
         finally:
             tokenizer.close()
-        return _collected(desk, outcome, memory.peak_mib)
+        return _collected(desk, self.load, outcome, memory.peak_mib)
 
-    def _single(self, desk: Desk, who: Identity, tokenizer: ServerTokenizer) -> RequestRecord:
-        """One request on the idle server: it warms it, and no request of the load will be faster, so prompts can be
-        counted. Its prompt is of another seed than those that are measured."""
-        (prompt,) = self._prompts(who, tokenizer, desk.seed + 1, 1)
-        return ask(desk.url, [prompt.body], 1, key=desk.key, path=prompt.path)[0]
+    def _singles(self, desk: Desk, who: Identity, tokenizer: ServerTokenizer) -> list[RequestRecord]:
+        """Two requests on the idle server, one after the other: the first warms it and may be slow for that, the second
+        tells what a request takes, so that prompts can be counted. They are of another seed than what is measured."""
+        prompts = self._prompts(who, tokenizer, desk.seed + 1, 2)
+        return ask(desk.url, [prompt.body for prompt in prompts], 1, key=desk.key, path=prompts[0].path)
 
     def _due(self, seed: int) -> tuple[Nanos, ...]:
         """Open loop: when requests are due; empty for a closed loop."""
@@ -74,7 +78,7 @@ class LoadErrand(msgspec.Struct, frozen=True):
 
     def _enough(self, alone: Seconds) -> int:
         rounds = math.ceil((self.load.warmup_s + self.load.window_s) / max(alone, 1e-3)) + 1
-        return min(MOST_PROMPTS, self.load.streams * rounds)
+        return min(MOST_PROMPTS, SPARE * self.load.streams * rounds)
 
     def _prompts(self, who: Identity, tokenizer: ServerTokenizer, seed: int, count: int) -> tuple[Prompt, ...]:
         return build(self.workload, tokenizer, seed, count, model=who.model, server=who.kind)
@@ -90,7 +94,7 @@ def refused(failed: list[RequestRecord]) -> Outcome:
     return Outcome("failed", Failure("requests-failed", f"{first.error}: {first.detail}"))
 
 
-def _collected(desk: Desk, outcome: LoadOutcome, peak_mib: float) -> Outcome:
+def _collected(desk: Desk, load: Load, outcome: LoadOutcome, peak_mib: float) -> Outcome:
     before, after = outcome.counters or (None, None)
     measured = Measured(
         records=outcome.records,
@@ -99,10 +103,10 @@ def _collected(desk: Desk, outcome: LoadOutcome, peak_mib: float) -> Outcome:
         counters=Counters(before=before, after=after, memory_peak_mib=peak_mib),
     )
     write_measured(desk.folder, measured)
-    return _judged(outcome, numbers(measured))
+    return judged(outcome, numbers(measured), load)
 
 
-def _judged(outcome: LoadOutcome, metrics: dict[str, Metric]) -> Outcome:
+def judged(outcome: LoadOutcome, metrics: dict[str, Metric], load: Load) -> Outcome:
     """Failed or ok. A client that was too slow reports nothing: its latencies would be its own."""
     if outcome.hang:
         return Outcome("failed", Failure("hang", "no token from any stream within the first-token limit"), metrics)
@@ -110,9 +114,19 @@ def _judged(outcome: LoadOutcome, metrics: dict[str, Metric]) -> Outcome:
         said = f"{outcome.client_too_slow}, so its latencies would be its own"
         return Outcome("failed", Failure("client-too-slow", said))
     failed = [record for record in outcome.records if not record.ok and record.error != "cancelled"]
-    rate = metrics.get("output_tokens_per_s")
-    if not failed and (rate is None or rate.value == 0):
-        return Outcome("failed", Failure("hang", "not one token arrived while the window was open"), metrics)
-    if len(failed) > MOST_FAILED * len(outcome.records) or rate is None:
+    if len(failed) > MOST_FAILED * len(outcome.records):
         return refused(failed)
+    if load.arrivals is None and (left := outcome.window.seconds) < LEAST_WINDOW * load.window_s:
+        return Outcome("failed", Failure("too-few-prompts", _ran_out(left, load)))
+    rate = metrics.get("output_tokens_per_s")
+    if rate is None or rate.value == 0:
+        return Outcome("failed", Failure("hang", "not one token arrived while the window was open"), metrics)
     return Outcome("ok", metrics=metrics)
+
+
+def _ran_out(left: Seconds, load: Load) -> str:
+    return (
+        f"the prompts ran out with {left:.2f} s of the window's {load.window_s:g} s measured, since the server answered "
+        f"over {SPARE} times as fast as the requests sent beforehand foretold: measure again, or make requests "
+        "longer (workload.output_tokens) or the window shorter (load.window_s)"
+    )

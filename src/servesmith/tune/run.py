@@ -22,6 +22,10 @@ from servesmith.tune.settings import Settings
 Clock = Callable[[], str]
 """Wall clock as ISO 8601 text, for people."""
 
+AGAIN = "-again"
+"""Ends the key of a trial that repeats a failed one."""
+_OUR_FAILURES = ("too-few-prompts",)
+"""Failures of the measuring alone: they say nothing about the recipe, so any trial is repeated once for them."""
 GATE_ARMS = 3
 """Trials of a gate: the baseline, the baseline restarted, the candidate."""
 _BOOKKEEPING = (RunOpened, TrialStarted, TrialEnded, Resumed)
@@ -87,8 +91,15 @@ class Run:
     def trial(self, order: Order, needs: Sequence[str] = ()) -> TrialResult:
         """The result of this trial: from the journal if it is there, else measured now and recorded.
 
-        A trial without a metric that the decision `needs` counts as failed: too little came to compute it.
+        A trial without a metric that the decision `needs` counts as failed: too little came to compute it. One that
+        failed by the measuring alone is repeated once, under a key of its own.
         """
+        result = self._recorded(order, needs)
+        if result.failure in _OUR_FAILURES and not order.key.endswith(AGAIN):
+            result = self._recorded(_again(order), needs)
+        return result
+
+    def _recorded(self, order: Order, needs: Sequence[str]) -> TrialResult:
         result = self._trials.get(order.key)
         if result is None:
             result = self._measure(order)
@@ -112,7 +123,7 @@ class Run:
         """
         result = self.trial(order, needs)
         if result.ending != "ok":
-            result = self.trial(msgspec.structs.replace(order, key=f"{order.key}-again"), needs)
+            result = self.trial(_again(order), needs)
         if result.ending != "ok":
             raise IncumbentFailed(
                 f"{order.recipe.name} failed twice ({order.key}): {result.failure}: {result.log_line}",
@@ -153,3 +164,7 @@ class Run:
     def results(self, keys: Iterable[str]) -> list[TrialResult]:
         """Recorded results, in the order of the keys."""
         return [self._trials[key] for key in keys]
+
+
+def _again(order: Order) -> Order:
+    return msgspec.structs.replace(order, key=f"{order.key}{AGAIN}")

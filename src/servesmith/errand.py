@@ -43,7 +43,7 @@ class LoadErrand(msgspec.Struct, frozen=True):
         try:
             singles = self._singles(desk, who, tokenizer)
             if bad := [single for single in singles if not single.ok]:
-                return refused(bad)
+                return refused(bad, ours=desk.pid > 0)
             alone = min(single.end_ns - single.sent_ns for single in singles) / NANOS_PER_SECOND
             due_ns = self._due(desk.seed)
             prompts = self._prompts(who, tokenizer, desk.seed, len(due_ns) if due_ns else self._enough(alone))
@@ -88,10 +88,14 @@ class LoadErrand(msgspec.Struct, frozen=True):
         desk.watch.progress(desk.trial, progress.elapsed_s, total, progress.chunks)
 
 
-def refused(failed: list[RequestRecord]) -> Outcome:
-    """A server that answers requests with errors cannot be measured."""
-    first = failed[0]
-    return Outcome("failed", Failure("requests-failed", f"{first.error}: {first.detail}"))
+def refused(failed: list[RequestRecord], *, ours: bool = True) -> Outcome:
+    """A server that answers requests with errors cannot be measured. One of somebody else has no log to look at, so
+    what its last failures mean is said here."""
+    first, last = failed[0], failed[-1]
+    said = f"{first.error}: {first.detail}"
+    if not ours and last.error in ("connect", "cut"):
+        said = f"the server stopped answering (first {said}; last {last.error}: {last.detail})"
+    return Outcome("failed", Failure("requests-failed", said))
 
 
 def _collected(desk: Desk, load: Load, outcome: LoadOutcome, peak_mib: float) -> Outcome:
@@ -103,11 +107,14 @@ def _collected(desk: Desk, load: Load, outcome: LoadOutcome, peak_mib: float) ->
         counters=Counters(before=before, after=after, memory_peak_mib=peak_mib),
     )
     write_measured(desk.folder, measured)
-    return judged(outcome, numbers(measured), load)
+    return judged(outcome, numbers(measured), load, ours=desk.pid > 0)
 
 
-def judged(outcome: LoadOutcome, metrics: dict[str, Metric], load: Load) -> Outcome:
-    """Failed or ok. A client that was too slow reports nothing: its latencies would be its own."""
+def judged(outcome: LoadOutcome, metrics: dict[str, Metric], load: Load, *, ours: bool = True) -> Outcome:
+    """Failed or ok. A client that was too slow reports nothing: its latencies would be its own.
+
+    `ours`: the server is one that we started, and has a log.
+    """
     if outcome.hang:
         return Outcome("failed", Failure("hang", "no token from any stream within the first-token limit"), metrics)
     if outcome.client_too_slow:
@@ -115,7 +122,7 @@ def judged(outcome: LoadOutcome, metrics: dict[str, Metric], load: Load) -> Outc
         return Outcome("failed", Failure("client-too-slow", said))
     failed = [record for record in outcome.records if not record.ok and record.error != "cancelled"]
     if len(failed) > MOST_FAILED * len(outcome.records):
-        return refused(failed)
+        return refused(failed, ours=ours)
     if load.arrivals is None and (left := outcome.window.seconds) < LEAST_WINDOW * load.window_s:
         return Outcome("failed", Failure("too-few-prompts", _ran_out(left, load)))
     rate = metrics.get("output_tokens_per_s")
@@ -126,7 +133,7 @@ def judged(outcome: LoadOutcome, metrics: dict[str, Metric], load: Load) -> Outc
 
 def _ran_out(left: Seconds, load: Load) -> str:
     return (
-        f"the prompts ran out with {left:.2f} s of the window's {load.window_s:g} s measured, since the server answered "
+        f"the prompts ran out with {left:.2f} s of the window's {load.window_s:g} s measured; the server answered "
         f"over {SPARE} times as fast as the requests sent beforehand foretold: measure again, or make requests "
         "longer (workload.output_tokens) or the window shorter (load.window_s)"
     )

@@ -28,8 +28,8 @@ def outcome(window_s: float, records=None, **fields) -> LoadOutcome:
     return LoadOutcome(records, window, (), Lag(0.0, 0.0, 0.0), **fields)
 
 
-def judge(found: LoadOutcome, load: Load = LOAD):
-    return judged(found, compute(found.records, found.window), load)
+def judge(found: LoadOutcome, load: Load = LOAD, *, ours: bool = True):
+    return judged(found, compute(found.records, found.window), load, ours=ours)
 
 
 def test_a_whole_window_is_well():
@@ -52,3 +52,15 @@ def test_a_server_that_failed_its_requests_is_told_so_though_its_prompts_ran_out
 
 def test_prompts_are_drawn_for_a_server_much_faster_than_it_was_alone():
     assert LoadErrand(Workload(), LOAD)._enough(1.0) == SPARE * 2 * 6 == 48
+
+
+def test_a_server_of_somebody_else_that_went_away_is_said_to_have_stopped_answering():
+    gone = (
+        record(1.0, 1.5, error="cut", detail="after 99 bytes"),
+        record(1.6, 1.61, error="connect", detail="refused"),
+    )
+    said = judge(outcome(4.0, gone), ours=False).failure.log_line
+    assert said == "the server stopped answering (first cut: after 99 bytes; last connect: refused)"
+    assert judge(outcome(4.0, gone)).failure.log_line == "cut: after 99 bytes"
+    busy = (record(1.0, 1.5, error="http-status", detail="HTTP 429"),)
+    assert judge(outcome(4.0, busy), ours=False).failure.log_line == "http-status: HTTP 429"

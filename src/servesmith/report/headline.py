@@ -11,6 +11,8 @@ from servesmith.store.replay import Replay, reading
 
 COMPARING = ("tune", "demo", "compare", "ablate")
 """Verbs whose result comes from blocks."""
+_OF_THE_CLIENT = ("requests-failed", "client-too-slow", "hang", "too-few-prompts", "interrupted")
+"""Failures that were seen by us and not told by a log."""
 
 
 def headline(
@@ -149,7 +151,7 @@ def _of_trials(run: Replay) -> Headline:
 def _failed_sentence(result: TrialResult, metric: str) -> str:
     if result.ending == "ok":
         return f"The trial ended well but has no {metric_name(metric)}."
-    line = f" The log says: {result.log_line.strip()}" if result.log_line.strip() else ""
-    return (
-        f"The trial {'failed' if result.ending == 'failed' else 'was cut off'}: {result.failure or 'no reason'}.{line}"
-    )
+    ended = f"The trial {'failed' if result.ending == 'failed' else 'was cut off'}: {result.failure or 'no reason'}"
+    if not (line := result.log_line.strip()):
+        return f"{ended}."
+    return f"{ended}: {line}." if result.failure in _OF_THE_CLIENT else f"{ended}. The log says: {line}"

@@ -315,3 +315,12 @@ def test_a_cut_journal_can_always_be_told(events_of_cut, cut):
 @pytest.fixture(scope="module")
 def events_of_cut(events):
     return events
+
+
+def test_only_what_a_log_says_is_put_down_to_the_log(tmp_path):
+    def sentence(failure: str) -> str:
+        run = rundata.benched_run(tmp_path / failure, failure=failure)
+        return summarise(read_events(run.folder)).headline.sentence
+
+    assert "The log says: ggml: out of memory" in sentence("out-of-memory")
+    assert sentence("requests-failed") == "The trial failed: requests-failed: ggml: out of memory."

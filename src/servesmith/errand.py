@@ -15,6 +15,7 @@ from servesmith.measure.records import Metric, RequestRecord
 from servesmith.recipe.model import Load, Workload
 from servesmith.units import Seconds
 from servesmith.workload.base import Prompt
+from servesmith.workload.lengths import mean_output_tokens
 from servesmith.workload.synthetic import build
 
 MOST_PROMPTS = 100_000
@@ -31,7 +32,8 @@ class LoadErrand(msgspec.Struct, frozen=True):
     def run(self, desk: Desk) -> Outcome:
         """Build prompts until they are surely enough, drive the load, write the records."""
         who = identify(desk.url, key=desk.key)
-        tokenizer = ServerTokenizer(desk.url, model=who.model, key=desk.key)
+        template = self.workload.chat_template_kwargs
+        tokenizer = ServerTokenizer(desk.url, model=who.model, key=desk.key, template=template)
         try:
             single = self._single(desk, who, tokenizer)
             if not single.ok:
@@ -41,7 +43,7 @@ class LoadErrand(msgspec.Struct, frozen=True):
             settings = Settings(
                 key=desk.key,
                 cycle_s=alone,
-                chunks_per_s=self.load.streams * self.workload.output_tokens / max(alone, 1e-3),
+                chunks_per_s=self.load.streams * mean_output_tokens(self.workload) / max(alone, 1e-3),
                 count_text=tokenizer.count_alone if who.kind == "openai" else None,
                 on_progress=lambda progress: self._tell(desk, progress),
             )

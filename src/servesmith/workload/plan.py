@@ -104,17 +104,31 @@ def cached_share(plans: Sequence[Plan], prefix_tokens: int, trace_block: int = 0
     earlier row had.
     """
     used: set[int] = set()
-    blocks: set[int] = set()
+    blocks = _Beginnings()
     cached = 0
     for place, plan in enumerate(plans):
         known = prefix_tokens if plan.prefix in used else 0
         if plan.turn:
             known = plans[place - 1].prompt_tokens
         if plan.hash_ids:
-            fresh = (number for number, block in enumerate(plan.hash_ids) if block not in blocks)
-            known = min(next(fresh, len(plan.hash_ids)) * trace_block, plan.prompt_tokens)
+            known = min(blocks.add(plan.hash_ids) * trace_block, plan.prompt_tokens)
         cached += known // cache_block * cache_block
         used.add(plan.prefix)
         used.discard(-1)
-        blocks.update(plan.hash_ids)
     return cached / max(1, sum(plan.prompt_tokens for plan in plans))
+
+
+class _Beginnings:
+    """Sequences of blocks by their beginnings: a block is known only behind the blocks that it stood behind."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[int, int], int] = {}
+
+    def add(self, blocks: Sequence[int]) -> int:
+        """How many of the leading blocks some earlier sequence had."""
+        node = known = 0
+        for block in blocks:
+            size = len(self._nodes)
+            node = self._nodes.setdefault((node, block), size + 1)
+            known += node <= size
+        return known

@@ -24,6 +24,8 @@ from servesmith.workload.lengths import mean_output_tokens
 from servesmith.workload.synthetic import build_rows, build_set
 
 MOST_PROMPTS = 100_000
+_RESERVE = 1.25
+"""The first request warms the server, so later ones can be faster."""
 MOST_FAILED = 0.05
 """Share of failed requests from which on a trial is failed: what is left over would flatter the server."""
 
@@ -84,7 +86,7 @@ class LoadErrand(msgspec.Struct, frozen=True):
         workload = self.workload
         share = mean_output_tokens(workload) / prompt.output_tokens
         varied = workload.prompt_lengths or workload.output_lengths or workload.dataset or workload.inferencex
-        quickest = alone * min(1.0, share / 2) if varied else alone
+        quickest = (alone * min(1.0, share / 2) if varied else alone) / _RESERVE
         turns = workload.sessions.turns if workload.sessions else 1
         rounds = math.ceil(self._lasts / max(quickest, 1e-3)) + 1
         return min(MOST_PROMPTS, self.load.streams * -(-rounds // turns) * turns)

@@ -79,7 +79,22 @@ def _effect_sentence(comparison: Comparison) -> str:
         return f"{_capital(subject)} gives {size} {name} than {other} {basis}"
     if verdict.says == "same":
         return f"{_capital(subject)} is no better than {other}: it gave {size} {name} {basis}"
-    return f"No difference was shown between {subject} and {other}: it gave {size} {name} {basis}"
+    sentence = f"No difference was shown between {subject} and {other}: the estimate is {size} {name} {basis}"
+    return sentence + _against(comparison)
+
+
+def _against(comparison: Comparison) -> str:
+    """Few blocks can have medians that point the other way than their paired estimate; a reader sees both."""
+    points, effect = comparison.points, comparison.verdict.effect
+    if effect is None or not points:
+        return ""
+    a, b = median([point.a for point in points]), median([point.b for point in points])
+    if a == b or ((b > a) == (comparison.better == "higher")) == (effect.ratio > 1):
+        return ""
+    return (
+        f"; the medians, {amount(a, comparison.unit)} and {amount(b, comparison.unit)}, point the other way, "
+        "so blocks differ by more than the two recipes do"
+    )
 
 
 def _capital(text: str) -> str:

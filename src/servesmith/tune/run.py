@@ -74,6 +74,17 @@ class Run:
         return any(isinstance(event, Discarded) and event.stage == "budget" for event in self._stated_events)
 
     @property
+    def overrun(self) -> str:
+        """One sentence if trials took longer than the budget; empty if they did not, or there is none."""
+        budget, spent = self.settings.budget_s, self.spent_s
+        if not budget or spent <= budget:
+            return ""
+        return (
+            f"The budget of {budget:.0f} s was overrun: trials took {spent:.0f} s. What a result cannot do without "
+            "(the noise, a screening's reference, the proof and its gate) is measured whatever it costs."
+        )
+
+    @property
     def trial_s(self) -> float:
         """Mean seconds of a trial so far."""
         return self.spent_s / len(self._used) if self._used else 0.0
@@ -81,11 +92,13 @@ class Run:
     def left_s(self) -> float:
         """Seconds of budget that the search may still spend: what the proof and its gate will cost is kept back.
 
-        Infinite without a budget. Counted in recorded seconds of trials, so that a replay decides alike.
+        Infinite without a budget; without a proof to come nothing is kept back. Counted in recorded seconds of trials,
+        so that a replay decides alike.
         """
         if not self.settings.budget_s:
             return float("inf")
-        proof = (2 * self.settings.proof_blocks + GATE_ARMS) * self.trial_s
+        blocks = self.settings.proof_blocks
+        proof = (2 * blocks + GATE_ARMS) * self.trial_s if blocks else 0.0
         return self.settings.budget_s - self.spent_s - proof
 
     def trial(self, order: Order, needs: Sequence[str] = ()) -> TrialResult:

@@ -136,7 +136,9 @@ def ending(run: "Run") -> Generator[None]:
     """However the run ends, its view is closed; a run that did not come to its end says how to go on."""
     try:
         yield
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, ServesmithError):
+            run.broke_off(error)
         run.watch.close()
         note(f"All that was measured is kept in {run.folder}")
         if run.journal.opened.verb == "tune":

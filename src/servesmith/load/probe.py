@@ -83,16 +83,12 @@ def _unreachable(url: str, error: httpx2.HTTPError, timeout_s: Seconds) -> Machi
             return MachineError(f"There is no host {address.host}.", "Check how it is written, or give its IP address.")
         case ConnectionRefusedError():
             message = f"Nothing listens at {address.host}, port {address.port}."
-            return MachineError(
-                message, "Check the port, that the server is up, and where it listens."
-            )
+            return MachineError(message, "Check the port, that the server is up, and where it listens.")
         case TimeoutError():
             message = f"{url} does not answer /v1/models within {timeout_s:g} s."
             return MachineError(message, "Check the address, and that no firewall lies between.")
         case _:
-            return MachineError(
-                f"{url} cannot be reached: {error}.", "Check the address and whether it is https."
-            )
+            return MachineError(f"{url} cannot be reached: {error}.", "Check the address and whether it is https.")
 
 
 def _root(error: BaseException) -> BaseException:

@@ -19,7 +19,8 @@ def headline(
     run: Replay, comparison: Comparison | None, gate: Gated | None, levers: Sequence[LeverRow] = ()
 ) -> Headline:
     """What the run found. `comparison` is the one that decides, `gate` the one of its B side, `levers` the fates."""
-    if run.closed is not None and run.closed.ending == "failed" and run.opened.verb in COMPARING:
+    decides = run.opened.verb in (*COMPARING, "gate")
+    if run.closed is not None and run.closed.ending == "failed" and (decides or not run.results):
         return _failed(run, run.closed)
     if comparison is not None:
         return _open(run, comparison) if run.closed is None else _of_blocks(comparison, gate, _budget(run))

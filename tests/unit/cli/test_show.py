@@ -128,6 +128,10 @@ class FakeRun:
         self.closed = 0
         self.watch = self.journal = self.opened = self
         self.verb = verb
+        self.errors: list[Exception] = []
+
+    def broke_off(self, error: Exception) -> None:
+        self.errors.append(error)
 
     def close(self) -> None:
         self.closed += 1
@@ -142,6 +146,15 @@ def test_a_run_that_breaks_off_says_how_to_go_on(capsys, verb, resumable):
     assert run.closed == 1
     assert "kept in runs/x" in err
     assert ("servesmith tune --resume runs/x" in err) == resumable
+
+
+def test_only_an_error_of_ours_is_recorded_as_the_end_of_a_run():
+    run, error = FakeRun("compare"), EvidenceError("x", "was changed.")
+    with pytest.raises(EvidenceError), show.ending(run):
+        raise error
+    with pytest.raises(KeyboardInterrupt), show.ending(run):
+        raise KeyboardInterrupt
+    assert run.errors == [error]
 
 
 def test_a_run_that_ends_well_is_closed_without_a_word(capsys):

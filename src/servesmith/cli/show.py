@@ -73,7 +73,8 @@ def summary(found: "Summary") -> None:
     for lever in found.levers:
         at = f" ({lever.stage})" if lever.status == "discarded" else ""
         _paragraph(out, lever.status, f"{lever.name}{at}: {lever.because}")
-    for table in (tables.worth_table(found), tables.change_table(found), tables.metric_table(found.metrics)):
+    numbers = tables.metric_table(found.metrics, trials=found.metrics_trials)
+    for table in (tables.worth_table(found), tables.change_table(found), numbers):
         _table(out, table)
     for gated in found.gates[-1:]:
         _paragraph(out, "gate", f"{'passed' if gated.passed else 'not passed'}: {gated.because}")

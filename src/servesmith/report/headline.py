@@ -162,6 +162,10 @@ def _of_trials(run: Replay) -> Headline:
         return Headline(says="none", sentence=sentence, metric=metric)
     value = median([found.value for found in readings])
     basis = "one trial" if len(readings) == 1 else f"median of {len(readings)} trials"
+    bad = [result for result in results if result.ending != "ok"]
+    if bad:
+        why = ", ".join(dict.fromkeys(result.failure or result.ending for result in bad))
+        basis = f"{len(readings)} of {len(results)} trials; {len(bad)} failed: {why}"
     return Headline(
         says="none",
         sentence=f"{run.opened.name}: {amount(value)} {metric_name(metric)} ({basis}; nothing was compared).",

@@ -61,7 +61,8 @@ def summarise(events: Sequence[Event], journal: str = "") -> Summary:
         comparisons=comparisons,
         ablation=ablation(comparisons, levers, rules_of(opened).alpha),
         changes=_changes(run, main) if main else (),
-        metrics=_last_metrics(run) if opened.verb == "bench" else {},
+        metrics=_medians(run) if opened.verb == "bench" else {},
+        metrics_trials=len(_good(run)) if opened.verb == "bench" else 0,
         gates=gates,
         trials=tuple(_trial_row(run, event.result) for event in run.events if isinstance(event, TrialEnded)),
         notes=tuple(event.note for event in run.events if isinstance(event, Noted)),
@@ -170,12 +171,20 @@ def _reads(effect: Estimate | None, better: Literal["higher", "lower"]) -> Liter
     return "better" if (effect.low > 1) == (better == "higher") else "worse"
 
 
-def _last_metrics(run: Replay) -> dict[str, Metric]:
-    good = [result for result in run.results.values() if result.ending == "ok"]
-    if not good:
-        return {}
-    start = reading(good[-1], START_TIME)
-    return good[-1].metrics | ({START_TIME: start} if start else {})
+def _good(run: Replay) -> list[TrialResult]:
+    return [result for result in run.results.values() if result.ending == "ok"]
+
+
+def _medians(run: Replay) -> dict[str, Metric]:
+    """Each metric's median over the good trials that have it, with the doubts of any of them."""
+    keys = dict.fromkeys(key for result in _good(run) for key in (*result.metrics, START_TIME))
+    found = {key: [value for result in _good(run) if (value := reading(result, key))] for key in keys}
+    return {key: _median_of(readings) for key, readings in found.items() if readings}
+
+
+def _median_of(readings: Sequence[Metric]) -> Metric:
+    doubts = readings[0].doubts if len(readings) == 1 else _each_once(readings)
+    return msgspec.structs.replace(readings[0], value=median([metric.value for metric in readings]), doubts=doubts)
 
 
 def _trial_row(run: Replay, result: TrialResult) -> TrialRow:
@@ -196,16 +205,17 @@ def _trial_row(run: Replay, result: TrialResult) -> TrialRow:
 
 
 def _doubts(run: Replay, main: Comparison) -> tuple[str, ...]:
-    """Doubts on the verdict, then on its metric in the trials it stands on.
-
-    Doubts that differ in their numbers only are told once, by the first, with how many trials have one.
-    """
+    """Doubts on the verdict, then on its metric in the trials it stands on."""
     readings = [metric for pair in _readings(run, main.trials, main.verdict.metric) for metric in pair]
+    return (*main.verdict.doubts, *_each_once(readings))
+
+
+def _each_once(readings: Sequence[Metric]) -> tuple[str, ...]:
+    """Doubts that differ in their numbers only are told once, by the first, with how many trials have one."""
     seen = [(_NUMBER.sub("#", doubt), doubt) for metric in readings for doubt in metric.doubts]
     counts = Counter(kind for kind, _ in seen)
     first = dict(reversed(seen))
-    of_trials = (f"{first[kind]} ({number} of {len(readings)} trials)" for kind, number in counts.items())
-    return (*main.verdict.doubts, *of_trials)
+    return tuple(f"{first[kind]} ({number} of {len(readings)} trials)" for kind, number in counts.items())
 
 
 def _time_spent(run: Replay) -> TimeSpent:

@@ -183,14 +183,15 @@ def trial_table(summary: Summary) -> Table:
     return Table("Trials", heads, tuple(rows))
 
 
-def metric_table(metrics: Mapping[str, Metric], *, main: bool = True) -> Table:
-    """Numbers of one trial with their doubts."""
+def metric_table(metrics: Mapping[str, Metric], *, main: bool = True, trials: int = 1) -> Table:
+    """Numbers of one trial, or medians over several, with their doubts."""
     rows = [
         Row((metric_name(key), amount(metrics[key].value, metrics[key].unit), "; ".join(metrics[key].doubts)))
         for key in sorted(metrics, key=metric_rank)
         if is_main(key) == main
     ]
-    return Table("Metrics", columns("metric", "value>", "doubts"), tuple(rows))
+    title, head = (f"Metrics, medians of {trials} trials", "median>") if trials > 1 else ("Metrics", "value>")
+    return Table(title, columns("metric", head, "doubts"), tuple(rows))
 
 
 def noise_table(noise: NoiseMeasured) -> Table:

@@ -39,6 +39,7 @@ def compare_golden(name: str, text: str) -> None:
         ("compare", rundata.compared_run),
         ("bench", rundata.benched_run),
         ("bench-failed", lambda folder: rundata.benched_run(folder, failure="out-of-memory")),
+        ("bench-several", rundata.benched_thrice),
         ("unfinished", rundata.cut_run),
     ],
 )

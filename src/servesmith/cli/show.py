@@ -135,6 +135,8 @@ def bug(details: Path) -> None:
 @contextmanager
 def ending(run: "Run") -> Generator[None]:
     """However the run ends, its view is closed; a run that did not come to its end says how to go on."""
+    if run.shared:
+        note(f"warning: {run.shared}")
     try:
         yield
     except BaseException as error:

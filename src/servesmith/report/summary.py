@@ -18,7 +18,18 @@ from servesmith.stats.sample import log_ratios, median
 from servesmith.stats.sequential import judge_fixed
 from servesmith.stats.verdict import Estimate
 from servesmith.store.decide import pairs_of, rules_of
-from servesmith.store.events import Decided, Event, Found, Gated, NoiseMeasured, Noted, TrialEnded, TrialResult
+from servesmith.store.events import (
+    Decided,
+    Event,
+    Found,
+    Gated,
+    NoiseMeasured,
+    Noted,
+    Resumed,
+    RunOpened,
+    TrialEnded,
+    TrialResult,
+)
 from servesmith.store.journal import read_chain
 from servesmith.store.replay import START_TIME, Replay, reading, replay
 
@@ -65,7 +76,7 @@ def summarise(events: Sequence[Event], journal: str = "") -> Summary:
         metrics_trials=len(_good(run)) if opened.verb == "bench" else 0,
         gates=gates,
         trials=tuple(_trial_row(run, event.result) for event in run.events if isinstance(event, TrialEnded)),
-        notes=tuple(event.note for event in run.events if isinstance(event, Noted)),
+        notes=_notes(run.events),
         doubts=_doubts(run, main) if main else (),
         time=_time_spent(run),
         settings=opened.settings,
@@ -84,6 +95,12 @@ def _findings(events: Sequence[Event]) -> tuple[Found, ...]:
     """Each finding once, as it was first stated: a later round of the search states it again."""
     found = {event.finding: event for event in reversed(events) if isinstance(event, Found)}
     return tuple(reversed(found.values()))
+
+
+def _notes(events: Sequence[Event]) -> tuple[str, ...]:
+    """Who else measured on the machine, then what the run itself noted."""
+    shared = (event.shared for event in events if isinstance(event, RunOpened | Resumed) and event.shared)
+    return (*dict.fromkeys(shared), *(event.note for event in events if isinstance(event, Noted)))
 
 
 def _last_decisions(events: Sequence[Event]) -> list[Decided]:

@@ -12,7 +12,8 @@ from servesmith.errors import InputError, MachineError, Problem
 from servesmith.load.probe import identify
 from servesmith.recipe.files import dump_case, read_case
 from servesmith.recipe.levers import dump_levers, read_levers
-from servesmith.store.events import RunOpened
+from servesmith.store.claim import claim
+from servesmith.store.events import Resumed, RunOpened
 from servesmith.store.hashing import file_digest
 from servesmith.store.journal import Journal, read_events
 from servesmith.store.replay import opened_of
@@ -23,6 +24,7 @@ from servesmith.tune.plan import Plan
 from servesmith.tune.preflight import preflight
 from servesmith.tune.run import Clock, Run
 from servesmith.tune.settings import settings_from
+from servesmith.tune.virtual import is_virtual
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -58,6 +60,7 @@ def open_run(plan: Plan, runs: Path, watch: Watcher, clock: Clock) -> Opened:
             settings={**plan.settings.as_values(), "metric": plan.case.goal.metric},
             files={name: file_digest(folder / name) for name in inputs},
             machine=machine(),
+            shared=_claimed(plan, clock),
         )
     )
     return Opened(Run(journal, executor_for(plan.case), watch, plan.settings, clock), plan)
@@ -75,6 +78,8 @@ def resume_run(folder: Path, watch: Watcher, clock: Clock, verb: str = "tune") -
         raise InputError(Problem(message, f"Start `servesmith {before}` anew.", file=str(folder)))
     journal = Journal.resume(folder)
     plan = plan_of(folder, journal.opened)
+    if len(journal.events) > 1:
+        journal.append(Resumed(at=clock(), shared=_claimed(plan, clock)))
     return Opened(Run(journal, executor_for(plan.case), watch, plan.settings, clock), plan)
 
 
@@ -106,6 +111,11 @@ def _cpu_model() -> str:
     if info.exists() and (found := re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE)):
         return found.group(1)
     return platform.processor() or platform.machine()
+
+
+def _claimed(plan: Plan, clock: Clock) -> str:
+    """Who else measures here. Virtual time is not disturbed by anybody."""
+    return "" if is_virtual(plan.case.recipe) else claim(clock())
 
 
 def _answers(plan: Plan) -> None:

@@ -72,8 +72,12 @@ class Run:
         """How many of the recorded decisions the loop has stated again."""
         self._stated_events: list[Event] = []
         self._used: dict[str, TrialResult] = {}
-        if len(journal.events) > 1:
-            journal.append(Resumed(at=clock()))
+
+    @property
+    def shared(self) -> str:
+        """Who else measures on this machine as the run begins or goes on; empty if nobody does."""
+        opened = [event for event in self.journal.events if isinstance(event, RunOpened | Resumed)]
+        return opened[-1].shared if opened else ""
 
     @property
     def spent_s(self) -> float:

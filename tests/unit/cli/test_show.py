@@ -130,6 +130,7 @@ class FakeRun:
         self.watch = self.journal = self.opened = self
         self.verb = verb
         self.errors: list[Exception] = []
+        self.shared = ""
 
     def broke_off(self, error: Exception) -> None:
         self.errors.append(error)
@@ -156,6 +157,13 @@ def test_only_an_error_of_ours_is_recorded_as_the_end_of_a_run():
     with pytest.raises(KeyboardInterrupt), show.ending(run):
         raise KeyboardInterrupt
     assert run.errors == [error]
+
+
+def test_a_run_beside_another_warns_before_it_measures(capsys):
+    run = FakeRun("tune")
+    run.shared = "Another servesmith measures here."
+    with show.ending(run):
+        assert capsys.readouterr().err == "warning: Another servesmith measures here.\n"
 
 
 def test_a_run_that_ends_well_is_closed_without_a_word(capsys):

@@ -3,6 +3,7 @@
 import pytest
 from virtual import SLOTS, case, clock, lever, settings
 
+from servesmith.cli import show
 from servesmith.errors import InputError, MachineError
 from servesmith.recipe.model import Case, Goal, Quality, Recipe
 from servesmith.store.watch import Silent
@@ -118,3 +119,13 @@ def test_a_model_that_is_not_here_is_told_before_any_start(tmp_path, model, said
 def test_a_command_of_the_users_own_may_take_its_model_from_elsewhere():
     wrapped = Recipe(name="m", engine="llamacpp", model="/models/m.gguf", executable=("sh", "serve.sh"))
     preflight(plan("bench", Case(recipe=wrapped)))
+
+
+def test_a_compares_plan_gives_its_blocks_and_its_time(capsys):
+    show.preview(preview(plan("compare", rival=case(slots=8), require_quality=True)), as_json=False)
+    told = capsys.readouterr().out
+    assert "two requests alone" in told
+    assert "4 to 12 blocks of two trials each: 1 min 04 s to 3 min 12 s of measuring" in told
+    assert "quality gate: 3 trials" in told
+    show.preview(preview(plan("bench")), as_json=False)
+    assert "blocks" not in capsys.readouterr().out

@@ -1,6 +1,7 @@
 """What a measuring trial does with a running server: prompts first, then the load, then records and numbers."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -18,14 +19,16 @@ from servesmith.load.probe import Identity, ServerTokenizer, identify
 from servesmith.measure.evidence import Counters, Measured, numbers, write_measured
 from servesmith.measure.records import Metric, RequestRecord
 from servesmith.recipe.model import Load, Workload
-from servesmith.units import Seconds
+from servesmith.units import NANOS_PER_SECOND, Seconds
 from servesmith.workload.base import Prompt, PromptSet
 from servesmith.workload.lengths import mean_output_tokens
 from servesmith.workload.synthetic import build_rows, build_set
 
 MOST_PROMPTS = 100_000
-_RESERVE = 1.25
-"""The first request warms the server, so later ones can be faster."""
+SPARE = 4
+"""Prompts are drawn for a server so many times as fast as it was alone: it may warm up, or batch better than that."""
+LEAST_WINDOW = 0.5
+"""Share of the window that must be left where prompts ran out; less is not the load that was asked for."""
 MOST_FAILED = 0.05
 """Share of failed requests from which on a trial is failed: what is left over would flatter the server."""
 
@@ -42,10 +45,10 @@ class LoadErrand(msgspec.Struct, frozen=True):
         template = self.workload.chat_template_kwargs
         tokenizer = ServerTokenizer(desk.url, model=who.model, key=desk.key, template=template)
         try:
-            prompt, single = self._single(desk, who, tokenizer)
-            if not single.ok:
-                return refused([single])
-            alone = (single.end_ns - single.sent_ns) / 1e9
+            singles = self._singles(desk, who, tokenizer)
+            if bad := [record for _, record in singles if not record.ok]:
+                return refused(bad, ours=desk.pid > 0)
+            prompt, alone = _quickest(singles)
             planned = self._schedule(desk.seed)
             asked = self._prompts(who, tokenizer, desk.seed, planned or self._enough(alone, prompt))
             settings = Settings(
@@ -65,13 +68,13 @@ class LoadErrand(msgspec.Struct, frozen=True):
             tokenizer.close()
         said = (*(planned.notes if planned else ()), *asked.notes)
         outcome = replace(outcome, doubts=(*outcome.doubts, *said))
-        return _collected(desk, outcome, memory.peak_mib)
+        return _collected(desk, self.load, outcome, memory.peak_mib)
 
-    def _single(self, desk: Desk, who: Identity, tokenizer: ServerTokenizer) -> tuple[Prompt, RequestRecord]:
-        """One request on the idle server: it warms it, and no equal request of the load will be faster, so prompts can
-        be counted. Its prompt is of another seed than those that are measured."""
-        (prompt,) = self._prompts(who, tokenizer, desk.seed + 1, 1).prompts
-        return prompt, ask(desk.url, [prompt.body], 1, key=desk.key, path=prompt.path)[0]
+    def _singles(self, desk: Desk, who: Identity, tokenizer: ServerTokenizer) -> list[tuple[Prompt, RequestRecord]]:
+        """Two requests on the idle server, one after the other: the first warms it and may be slow for that, the second
+        tells what a request takes, so that prompts can be counted. They are of another seed than what is measured."""
+        prompts = self._prompts(who, tokenizer, desk.seed + 1, 2).prompts
+        return [(prompt, ask(desk.url, [prompt.body], 1, key=desk.key, path=prompt.path)[0]) for prompt in prompts]
 
     def _schedule(self, seed: int) -> Schedule | None:
         """Open loop: when requests are due; None for a closed loop."""
@@ -86,7 +89,7 @@ class LoadErrand(msgspec.Struct, frozen=True):
         workload = self.workload
         share = mean_output_tokens(workload) / prompt.output_tokens
         varied = workload.prompt_lengths or workload.output_lengths or workload.dataset or workload.inferencex
-        quickest = (alone * min(1.0, share / 2) if varied else alone) / _RESERVE
+        quickest = (alone * min(1.0, share / 2) if varied else alone) / SPARE
         turns = workload.sessions.turns if workload.sessions else 1
         rounds = math.ceil(self._lasts / max(quickest, 1e-3)) + 1
         return min(MOST_PROMPTS, self.load.streams * -(-rounds // turns) * turns)
@@ -109,13 +112,23 @@ class LoadErrand(msgspec.Struct, frozen=True):
         desk.watch.progress(desk.trial, progress.elapsed_s, self._lasts, progress.chunks)
 
 
-def refused(failed: list[RequestRecord]) -> Outcome:
-    """A server that answers requests with errors cannot be measured."""
-    first = failed[0]
-    return Outcome("failed", Failure("requests-failed", f"{first.error}: {first.detail}"))
+def _quickest(singles: Sequence[tuple[Prompt, RequestRecord]]) -> tuple[Prompt, Seconds]:
+    """The request that took the least time for each token of its answer, and its seconds."""
+    prompt, record = min(singles, key=lambda single: (single[1].end_ns - single[1].sent_ns) / single[0].output_tokens)
+    return prompt, (record.end_ns - record.sent_ns) / NANOS_PER_SECOND
 
 
-def _collected(desk: Desk, outcome: LoadOutcome, peak_mib: float) -> Outcome:
+def refused(failed: list[RequestRecord], *, ours: bool = True) -> Outcome:
+    """A server that answers requests with errors cannot be measured. One of somebody else has no log to look at, so
+    what its last failures mean is said here."""
+    first, last = failed[0], failed[-1]
+    said = f"{first.error}: {first.detail}"
+    if not ours and last.error in ("connect", "cut"):
+        said = f"the server stopped answering (first {said}; last {last.error}: {last.detail})"
+    return Outcome("failed", Failure("requests-failed", said))
+
+
+def _collected(desk: Desk, load: Load, outcome: LoadOutcome, peak_mib: float) -> Outcome:
     before, after = outcome.counters or (None, None)
     measured = Measured(
         records=outcome.records,
@@ -124,20 +137,33 @@ def _collected(desk: Desk, outcome: LoadOutcome, peak_mib: float) -> Outcome:
         counters=Counters(before=before, after=after, memory_peak_mib=peak_mib),
     )
     write_measured(desk.folder, measured)
-    return _judged(outcome, numbers(measured))
+    return judged(outcome, numbers(measured), load, ours=desk.pid > 0)
 
 
-def _judged(outcome: LoadOutcome, metrics: dict[str, Metric]) -> Outcome:
-    """Failed or ok. A client that was too slow reports nothing: its latencies would be its own."""
+def judged(outcome: LoadOutcome, metrics: dict[str, Metric], load: Load, *, ours: bool = True) -> Outcome:
+    """Failed or ok. A client that was too slow reports nothing: its latencies would be its own.
+
+    `ours`: the server is one that we started, and has a log.
+    """
     if outcome.hang:
         return Outcome("failed", Failure("hang", "no token from any stream within the first-token limit"), metrics)
     if outcome.client_too_slow:
         said = f"{outcome.client_too_slow}, so its latencies would be its own"
         return Outcome("failed", Failure("client-too-slow", said))
     failed = [record for record in outcome.records if not record.ok and record.error != "cancelled"]
+    if len(failed) > MOST_FAILED * len(outcome.records):
+        return refused(failed, ours=ours)
+    if load.arrivals is None and (left := outcome.window.seconds) < LEAST_WINDOW * load.window_s:
+        return Outcome("failed", Failure("too-few-prompts", _ran_out(left, load)))
     rate = metrics.get("output_tokens_per_s")
-    if not failed and (rate is None or rate.value == 0):
+    if rate is None or rate.value == 0:
         return Outcome("failed", Failure("hang", "not one token arrived while the window was open"), metrics)
-    if len(failed) > MOST_FAILED * len(outcome.records) or rate is None:
-        return refused(failed)
     return Outcome("ok", metrics=metrics)
+
+
+def _ran_out(left: Seconds, load: Load) -> str:
+    return (
+        f"the prompts ran out with {left:.2f} s of the window's {load.window_s:g} s measured; the server answered "
+        f"over {SPARE} times as fast as the requests sent beforehand foretold: measure again, or make requests "
+        "longer (workload.output_tokens) or the window shorter (load.window_s)"
+    )

@@ -4,6 +4,7 @@
 4 evidence does not hold; 5 the client could not keep up; 130 interrupted. A bug ends with 70.
 """
 
+import errno
 import os
 import shlex
 import signal
@@ -33,7 +34,7 @@ from servesmith.cli import (
     tune,
     verify,
 )  # fmt: skip
-from servesmith.errors import ServesmithError
+from servesmith.errors import MachineError, ServesmithError
 from servesmith.recipe.secrets import mask_words
 
 BUG = 70
@@ -93,9 +94,20 @@ def _run() -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception:  # noqa: BLE001  the one place: a bug is reported, not thrown at the user
-        return _bug()
+    except Exception as error:  # noqa: BLE001  the one place: a bug is reported, not thrown at the user
+        return _unforeseen(error)
     return int(result) if isinstance(result, int) else 0
+
+
+def _unforeseen(error: Exception) -> int:
+    """A disk that ran full can show anywhere where something is written; all else is a bug."""
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return _bug()
+    where = f" for {error.filename}" if error.filename else ""
+    remedy = "Free some, or choose another folder by --runs or -o."
+    full = MachineError(f"No space is left on the device{where}.", remedy)
+    show.error(full)
+    return full.exit_code
 
 
 def _bug() -> int:

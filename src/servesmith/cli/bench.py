@@ -10,7 +10,7 @@ from servesmith.cli import show
 from servesmith.cli.common import RUNS, AsJson, DryRun, RunsFolder, Seed, Sets, now, watching
 from servesmith.cli.finish import finished
 from servesmith.errors import ClientTooSlow, InputError, Problem
-from servesmith.recipe.files import read_case, with_sets
+from servesmith.recipe.files import bare_url, read_case, with_sets
 from servesmith.recipe.model import Case, Recipe
 from servesmith.tune.bench import bench as measure
 from servesmith.tune.open import open_run
@@ -53,6 +53,7 @@ def _case(what: str, sets: list[str], key_env: str) -> Case:
             Problem(f"the variable {key_env} is not set.", "Export the key under that name.", field="--key-env")
         )
     if what.startswith(("http://", "https://")):
-        return with_sets(Case(recipe=Recipe(name="endpoint", engine="endpoint", url=what, key_env=key_env)), sets)
+        recipe = Recipe(name="endpoint", engine="endpoint", url=bare_url(what), key_env=key_env)
+        return with_sets(Case(recipe=recipe), sets)
     case = read_case(Path(what), sets)
     return case.model_copy(update={"recipe": case.recipe.model_copy(update={"key_env": key_env})}) if key_env else case

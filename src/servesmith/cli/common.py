@@ -1,6 +1,7 @@
 """What several verbs share: options, durations, reading a recipe, opening a watcher."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,8 @@ import typer
 from servesmith.cli import show
 from servesmith.cli.live import watcher
 from servesmith.errors import InputError, Problem
+from servesmith.recipe.files import SECTIONS, read_case
+from servesmith.recipe.model import Case
 from servesmith.store.watch import Watcher
 
 RecipeFile = Annotated[Path, typer.Argument(help="Recipe file (YAML)", show_default=False)]
@@ -47,6 +50,16 @@ def budget_seconds(text: str) -> float:
         remedy = "Write it like 8m or 2h; leave it out for no limit."
         raise InputError(Problem(f"{text!r} leaves no time for a trial.", remedy, field="--budget"))
     return value
+
+
+def rival_case(file: Path, sets: Sequence[str], b_sets: Sequence[str]) -> Case:
+    """B of a comparison. Raises InputError for `--set-b` of what both share: it would be dropped."""
+    shared = [text for text in b_sets if re.split(r"[.=]", text.strip(), maxsplit=1)[0] in SECTIONS]
+    if shared:
+        message = "load, workload, goal and quality are A's for both, so that the two can be compared."
+        remedy = "Use --set, or another recipe for A."
+        raise InputError(*(Problem(message, remedy, field=f"--set-b {text}") for text in shared))
+    return read_case(file, [*sets, *b_sets])
 
 
 def watching() -> Watcher:

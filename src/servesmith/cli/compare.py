@@ -16,6 +16,7 @@ from servesmith.cli.common import (
     Sets,
     budget_seconds,
     now,
+    rival_case,
     watching,
 )
 from servesmith.cli.finish import finished
@@ -45,11 +46,12 @@ def compare(
 
     Example: servesmith compare a.yaml b.yaml
     """
-    case, rival = read_case(a, sets or ()), read_case(b, [*(sets or ()), *(b_sets or ())])
+    case, rival = read_case(a, sets or ()), rival_case(b, sets or (), b_sets or ())
     settings = Settings(
         seed=seed,
         budget_s=budget_seconds(budget),
         looks=_looks(looks),
+        proof_blocks=0,
         quality_items=case.quality.items,
         minimum_gain=case.goal.minimum_gain,
     )

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from servesmith.cli import show
-from servesmith.cli.common import RUNS, AsJson, RecipeFile, RunsFolder, Seed, Sets, now, watching
+from servesmith.cli.common import RUNS, AsJson, RecipeFile, RunsFolder, Seed, Sets, now, rival_case, watching
 from servesmith.cli.finish import finished
 from servesmith.recipe.files import read_case
 from servesmith.tune.compare import gate as loop
@@ -28,7 +28,7 @@ def gate(
 
     Example: servesmith gate a.yaml b.yaml
     """
-    case, rival = read_case(a, sets or ()), read_case(b, [*(sets or ()), *(b_sets or ())])
+    case, rival = read_case(a, sets or ()), rival_case(b, sets or (), b_sets or ())
     settings = Settings(seed=seed, quality_items=items or case.quality.items)
     plan = Plan(verb="gate", case=case, settings=settings, rival=rival, file=str(a), rival_file=str(b))
     opened = open_run(plan, runs, watching(), now)

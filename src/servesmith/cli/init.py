@@ -97,6 +97,8 @@ def _from_words(command: list[str], name: str) -> Imported:
 
 def _write(imported: Imported, out: Path | None, *, force: bool, as_json: bool) -> None:
     text, command = dump_case(Case(recipe=imported.recipe)), command_line(imported.recipe)
+    if out is not None and out.is_dir():
+        raise InputError(Problem("is a folder.", f"Name a file in it: {out / 'recipe.yaml'}.", file=str(out)))
     if out is not None and out.exists() and not force:
         raise InputError(Problem("exists already.", "Choose another name or say --force.", file=str(out)))
     if out is not None:

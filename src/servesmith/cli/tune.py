@@ -47,6 +47,11 @@ def tune(
             Problem("give a recipe file or --resume RUN, one of the two.", "See `servesmith tune --help`.")
         )
     if resume is not None:
+        _refuse_beside_resume(budget=budget, levers=levers, only=only, allow_lossy=allow_lossy, set=sets)
+        if dry_run:
+            raise InputError(
+                Problem("shows a plan, and a run to be resumed has one.", "Leave it out.", field="--dry-run")
+            )
         return _go(resume_run(resume, watching(), now), as_json=as_json)
     assert recipe is not None
     case = read_case(recipe, sets or ())
@@ -65,6 +70,15 @@ def tune(
         show.preview(preview(plan, place_of(case, adapter(case.recipe.engine))), as_json=as_json)
         return 0
     return _go(open_run(plan, runs, watching(), now), as_json=as_json)
+
+
+def _refuse_beside_resume(**given: object) -> None:
+    """Raises InputError for options that a resumed run would not heed: its decisions must replay as they were made."""
+    names = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    if names:
+        message = "changes nothing in a run that is resumed: it keeps what it was started with."
+        remedy = "Leave it out, or start a new run with it."
+        raise InputError(*(Problem(message, remedy, field=name) for name in names))
 
 
 def choose(case: Case, files: list[Path], only: list[str], allow_lossy: list[str]) -> tuple[Lever, ...]:

@@ -122,7 +122,7 @@ def _doubts(load: Load, records: Sequence[RequestRecord], gathered: Gathered, sl
 
 def _ran_out(after_ns: Nanos) -> str:
     at = f"{after_ns / NANOS_PER_SECOND:.1f} s after the window opened" if after_ns > 0 else "in the warm-up"
-    return f"the prompts ran out {at}, and the window ends there: draw more prompts"
+    return f"the prompts ran out {at}, and the window ends there: measure again, or shorten load.window_s"
 
 
 def _open_doubts(records: Sequence[RequestRecord], window: Window, load: Load, slow: str) -> list[str]:

@@ -17,6 +17,8 @@ UNSTEADY = 0.05
 """Relative difference between the halves of the window from which on the load counts as not steady."""
 BEYOND = 5
 """Samples that must lie beyond a percentile (on its rarer side) before it is believed."""
+FEWEST_ENDED = 2
+"""Requests that must have ended well inside the window before its numbers are believed."""
 CYCLES = 2.0
 """Request durations that a window must hold, or waves of requests pass for throughput."""
 CENSORED = 0.05
@@ -60,6 +62,7 @@ def find(
 ) -> Found:
     """All doubts that records, window and counters give rise to."""
     found = Found()
+    _ended(found, records, window)
     _waves(found, window, values)
     _failures(found, records, window)
     _counting(found, records, window)
@@ -70,6 +73,14 @@ def find(
     if counters:
         _server_count(found, records, *counters)
     return found
+
+
+def _ended(found: Found, records: Sequence[RequestRecord], window: Window) -> None:
+    """Parts of requests are no evidence of a load: it takes at least two that were seen whole."""
+    well = len(ended_well(records, window))
+    if well < FEWEST_ENDED:
+        seen = "only one request" if well else "not one request"
+        found.load.append(f"{seen} ended inside the window: lengthen it until it holds many requests of each stream")
 
 
 def _waves(found: Found, window: Window, values: Mapping[str, float]) -> None:

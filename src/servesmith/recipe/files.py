@@ -25,7 +25,7 @@ from servesmith.recipe.secrets import LEAK, leaks
 from servesmith.recipe.yamltext import Document, Layout, Mark, nearest_mark
 from servesmith.units import Json
 
-__all__ = ["case_schema", "dump_case", "edit_file", "read_case", "read_text", "set_path", "write_text"]
+__all__ = ["bare_url", "case_schema", "dump_case", "edit_file", "read_case", "read_text", "set_path", "write_text"]
 
 SECTIONS = tuple(name for name in Case.model_fields if name != "recipe")
 TOP_FIELDS = (*Recipe.model_fields, *SECTIONS)
@@ -74,12 +74,24 @@ def read_text(path: FilePath) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        problem = Problem("There is no such file.", "Check the path.", str(path))
+        problem = _no_file(str(path))
     except UnicodeDecodeError as error:
         problem = Problem(f"Is not UTF-8 text (byte {error.start}).", "Save it as UTF-8.", str(path), 1, "(file)")
     except OSError as error:
         problem = Problem(f"Cannot be read: {error.strerror}.", "Give a readable file.", str(path))
     raise InputError(problem)
+
+
+def _no_file(name: str) -> Problem:
+    """No such file; said so that it helps if the name is an address."""
+    if re.match(r"https?:/", name):
+        remedy = (
+            "Write a recipe with `engine: endpoint` and `url: http://host:port`; only bench takes an address itself."
+        )
+        return Problem("Is an address, and a recipe file is wanted here.", remedy, name)
+    if re.fullmatch(r"[A-Za-z0-9.-]+:\d+(/.*)?", name):
+        return Problem("There is no such file.", f"If it is the address of a server, write http://{name}.", name)
+    return Problem("There is no such file.", "Check the path.", name)
 
 
 def _chain(path: FilePath, text: str | None = None) -> list[Document]:
@@ -247,7 +259,9 @@ def _flag_problem(name: str, value: Json) -> tuple[str, str] | None:
 
 def _url_problems(data: Mapping[str, Json], marks: Marks) -> list[Problem]:
     url, engine = data.get("url") or "", data.get("engine")
-    if engine == "endpoint" and not (isinstance(url, str) and re.match(r"https?://[^/\s]+", url)):
+    if engine == "endpoint" and isinstance(url, str) and bare_url(url) != url.rstrip("/"):
+        found = "The path of the API is added here.", f"Write `url: {bare_url(url)}`."
+    elif engine == "endpoint" and not (isinstance(url, str) and re.match(r"https?://[^/\s]+", url)):
         found = "An endpoint needs its address.", "Write `url: http://host:port`."
     elif url and engine != "endpoint":
         found = "Only an endpoint has an address.", "Write `engine: endpoint`, or delete the line."
@@ -255,6 +269,11 @@ def _url_problems(data: Mapping[str, Json], marks: Marks) -> list[Problem]:
         return []
     mark = nearest_mark(marks, ("url",) if ("url",) in marks else ("engine",))
     return [Problem(*found, mark.file, mark.line, "url")]
+
+
+def bare_url(url: str) -> str:
+    """An address as other clients want it, without the path of the API and without a slash at its end."""
+    return re.sub(r"/v1(/(chat/)?completions|/models)?$", "", url.rstrip("/"))
 
 
 # --- from pydantic's paths to the file's
@@ -305,6 +324,10 @@ def write_text(path: FilePath, text: str) -> None:
     """Put text in place at once, so that no reader ever sees half a file. Raises MachineError."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except FileNotFoundError:
+        raise MachineError(
+            f"Cannot write {path}: there is no folder {path.parent}.", "Make the folder first."
+        ) from None
     except OSError as error:
         raise MachineError(f"Cannot write {path}: {error.strerror}.", "Choose a folder that can be written.") from None
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from servesmith.report.nouns import Comparison, Headline, LeverRow
-from servesmith.report.words import amount, count, gain, metric_name, percent
+from servesmith.report.words import amount, count, gain, metric_name, percent, span
 from servesmith.stats.rules import MINIMUM_BLOCKS
 from servesmith.stats.sample import median
 from servesmith.store.events import Decided, Gated, NoiseMeasured, RunClosed, TrialResult
@@ -11,6 +11,8 @@ from servesmith.store.replay import Replay, reading
 
 COMPARING = ("tune", "demo", "compare", "ablate")
 """Verbs whose result comes from blocks."""
+_OF_THE_CLIENT = ("requests-failed", "client-too-slow", "hang", "too-few-prompts", "interrupted")
+"""Failures that were seen by us and not told by a log."""
 
 
 def headline(
@@ -20,7 +22,7 @@ def headline(
     if run.closed is not None and run.closed.ending == "failed" and run.opened.verb in COMPARING:
         return _failed(run, run.closed)
     if comparison is not None:
-        return _open(run, comparison) if run.closed is None else _of_blocks(comparison, gate)
+        return _open(run, comparison) if run.closed is None else _of_blocks(comparison, gate, _budget(run))
     if gate is not None and run.opened.verb == "gate":
         return Headline(says="none", sentence=_gate_sentence(gate))
     if run.opened.verb in COMPARING or run.closed is None:
@@ -47,11 +49,19 @@ def primary_metric(run: Replay) -> str:
     return str(run.opened.settings.get("metric") or next(verdicts, "output_tokens_per_s"))
 
 
-def _of_blocks(comparison: Comparison, gate: Gated | None) -> Headline:
+def _budget(run: Replay) -> str:
+    """That a `compare` was ended by its budget; a tune says of each lever that the budget cut it."""
+    if run.closed is None or run.closed.ending != "budget" or run.opened.verb != "compare":
+        return ""
+    seconds = float(run.opened.settings.get("budget_s", 0))
+    return f" Its budget of {span(seconds)} ended it before the blocks sufficed; a longer --budget would go on."
+
+
+def _of_blocks(comparison: Comparison, gate: Gated | None, budget: str = "") -> Headline:
     verdict, points = comparison.verdict, comparison.points
     return Headline(
         says=verdict.says,
-        sentence=_effect_sentence(comparison) + _quality_clause(gate),
+        sentence=_effect_sentence(comparison) + _quality_clause(gate) + budget,
         metric=verdict.metric,
         unit=comparison.unit,
         better=comparison.better,
@@ -70,14 +80,29 @@ def _effect_sentence(comparison: Comparison) -> str:
     name = metric_name(verdict.metric)
     if verdict.effect is None:
         return f"{_capital(subject)} and {other} were not compared often enough to say anything about {name}"
-    size, span = gain(verdict.effect, comparison.better)
-    sure = f"{100 * verdict.effect.confidence:.0f} % interval {span}"
+    size, reach = gain(verdict.effect, comparison.better)
+    sure = f"{100 * verdict.effect.confidence:.0f} % interval {reach}"
     basis = f"({sure}, {count(verdict.blocks, 'pair')} of fresh server starts)"
     if verdict.says in ("better", "worse"):
         return f"{_capital(subject)} gives {size} {name} than {other} {basis}"
     if verdict.says == "same":
         return f"{_capital(subject)} is no better than {other}: it gave {size} {name} {basis}"
-    return f"No difference was shown between {subject} and {other}: it gave {size} {name} {basis}"
+    sentence = f"No difference was shown between {subject} and {other}: the estimate is {size} {name} {basis}"
+    return sentence + _against(comparison)
+
+
+def _against(comparison: Comparison) -> str:
+    """Few blocks can have medians that point the other way than their paired estimate; a reader sees both."""
+    points, effect = comparison.points, comparison.verdict.effect
+    if effect is None or not points:
+        return ""
+    a, b = median([point.a for point in points]), median([point.b for point in points])
+    if a == b or ((b > a) == (comparison.better == "higher")) == (effect.ratio > 1):
+        return ""
+    return (
+        f"; the medians, {amount(a, comparison.unit)} and {amount(b, comparison.unit)}, point the other way, "
+        "so blocks differ by more than the two recipes do"
+    )
 
 
 def _capital(text: str) -> str:
@@ -149,7 +174,7 @@ def _of_trials(run: Replay) -> Headline:
 def _failed_sentence(result: TrialResult, metric: str) -> str:
     if result.ending == "ok":
         return f"The trial ended well but has no {metric_name(metric)}."
-    line = f" The log says: {result.log_line.strip()}" if result.log_line.strip() else ""
-    return (
-        f"The trial {'failed' if result.ending == 'failed' else 'was cut off'}: {result.failure or 'no reason'}.{line}"
-    )
+    ended = f"The trial {'failed' if result.ending == 'failed' else 'was cut off'}: {result.failure or 'no reason'}"
+    if not (line := result.log_line.strip()):
+        return f"{ended}."
+    return f"{ended}: {line}." if result.failure in _OF_THE_CLIENT else f"{ended}. The log says: {line}"

@@ -14,7 +14,7 @@ Ending = Literal["ok", "failed", "censored"]
 """censored: a time limit of ours ended it. A server that answers but gives no token has failed: `failed: hang`."""
 FailureClass = Literal[
     "", "out-of-memory", "bad-flag", "missing-file", "port", "crash", "timeout", "hang", "wrong-server",
-    "client-too-slow", "interrupted", "requests-failed",
+    "client-too-slow", "interrupted", "requests-failed", "too-few-prompts",
 ]  # fmt: skip
 
 

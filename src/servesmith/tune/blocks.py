@@ -35,6 +35,8 @@ class Blocks(msgspec.Struct, frozen=True):
     trials: tuple[str, ...]
     secondary: dict[str, Verdict]
     failed: TrialResult | None = None
+    cut: bool = False
+    """True if the budget ended them before a verdict."""
 
 
 class Arena:
@@ -49,15 +51,17 @@ class Arena:
         rules = self._run.settings.rules()
         pairs: list[Pair] = []
         if not self.affords(rules.looks[0], pairs):
-            return self._ended(pairing, pairs)
+            return self._cut(pairing, pairs)
         for pair in self._blocks(pairing, max(rules.looks)):
             if _broken(pair):
                 return self._ended(pairing, pairs, pair)
             pairs.append(pair)
             look = next_look(len(pairs), rules)
             settled = verdict_of(pairs, self._case.goal, rules).says != "undecided"
-            if settled or look is None or not self.affords(look - len(pairs), pairs):
+            if settled or look is None:
                 break
+            if not self.affords(look - len(pairs), pairs):
+                return self._cut(pairing, pairs)
         return self._ended(pairing, pairs)
 
     def fixed(self, pairing: Pairing, blocks: int) -> Blocks:
@@ -94,6 +98,9 @@ class Arena:
         for number, order in enumerate(orders, start=1):
             done = {arm: self.trial(pairing, number, arm) for arm in order}
             yield done["A"], done["B"]
+
+    def _cut(self, pairing: Pairing, pairs: list[Pair]) -> Blocks:
+        return msgspec.structs.replace(self._ended(pairing, pairs), cut=True)
 
     def _ended(
         self, pairing: Pairing, pairs: list[Pair], bad: Pair | None = None, *, planned: int | None = None

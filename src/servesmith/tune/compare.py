@@ -16,7 +16,11 @@ def compare(run: Run, case: Case, rival: Recipe, *, require_quality: bool) -> tu
     blocks = Arena(run, case).until_verdict(Pairing("compare", case.recipe, rival))
     run.record(Decided(stage="compare", subject=rival.name, verdict=blocks.verdict, trials=blocks.trials))
     because = why_not(blocks, case.goal.minimum_gain) if blocks.failed else blocks.verdict.because
-    run.record(RunClosed(ending="failed" if blocks.failed else "done", because=because, recipe_hash=rival.digest()))
+    if blocks.cut:
+        budget = f"The budget of {run.settings.budget_s:.0f} s for trials does not hold the blocks to the next look"
+        because = f"{budget}: {because}"
+    ending = "failed" if blocks.failed else "budget" if blocks.cut else "done"
+    run.record(RunClosed(ending=ending, because=because, recipe_hash=rival.digest()))
     return blocks.verdict, gated
 
 

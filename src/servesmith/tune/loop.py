@@ -98,6 +98,8 @@ def _baseline(run: Run) -> tuple[Facts, dict[str, Metric]]:
 
 def _closed(run: Run, stack: Stack, proof: Proof | None) -> Tuned:
     """The end: the final recipe if its proof and its gate hold, else the baseline with the reason."""
+    if run.overrun:
+        run.record(Noted(note=run.overrun))
     if proof is None or proof.against:
         because = f"The final recipe is not proven: {proof.against}" if proof else "No lever was shown to pay."
         ending = "budget" if run.cut_by_budget else "done"

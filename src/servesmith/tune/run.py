@@ -22,6 +22,10 @@ from servesmith.tune.settings import Settings
 Clock = Callable[[], str]
 """Wall clock as ISO 8601 text, for people."""
 
+AGAIN = "-again"
+"""Ends the key of a trial that repeats a failed one."""
+_OUR_FAILURES = ("too-few-prompts",)
+"""Failures of the measuring alone: they say nothing about the recipe, so any trial is repeated once for them."""
 GATE_ARMS = 3
 """Trials of a gate: the baseline, the baseline restarted, the candidate."""
 _BOOKKEEPING = (RunOpened, TrialStarted, TrialEnded, Resumed)
@@ -70,6 +74,17 @@ class Run:
         return any(isinstance(event, Discarded) and event.stage == "budget" for event in self._stated_events)
 
     @property
+    def overrun(self) -> str:
+        """One sentence if trials took longer than the budget; empty if they did not, or there is none."""
+        budget, spent = self.settings.budget_s, self.spent_s
+        if not budget or spent <= budget:
+            return ""
+        return (
+            f"The budget of {budget:.0f} s was overrun: trials took {spent:.0f} s. What a result cannot do without "
+            "(the noise, a screening's reference, the proof and its gate) is measured whatever it costs."
+        )
+
+    @property
     def trial_s(self) -> float:
         """Mean seconds of a trial so far."""
         return self.spent_s / len(self._used) if self._used else 0.0
@@ -77,18 +92,27 @@ class Run:
     def left_s(self) -> float:
         """Seconds of budget that the search may still spend: what the proof and its gate will cost is kept back.
 
-        Infinite without a budget. Counted in recorded seconds of trials, so that a replay decides alike.
+        Infinite without a budget; without a proof to come nothing is kept back. Counted in recorded seconds of trials,
+        so that a replay decides alike.
         """
         if not self.settings.budget_s:
             return float("inf")
-        proof = (2 * self.settings.proof_blocks + GATE_ARMS) * self.trial_s
+        blocks = self.settings.proof_blocks
+        proof = (2 * blocks + GATE_ARMS) * self.trial_s if blocks else 0.0
         return self.settings.budget_s - self.spent_s - proof
 
     def trial(self, order: Order, needs: Sequence[str] = ()) -> TrialResult:
         """The result of this trial: from the journal if it is there, else measured now and recorded.
 
-        A trial without a metric that the decision `needs` counts as failed: too little came to compute it.
+        A trial without a metric that the decision `needs` counts as failed: too little came to compute it. One that
+        failed by the measuring alone is repeated once, under a key of its own.
         """
+        result = self._recorded(order, needs)
+        if result.failure in _OUR_FAILURES and not order.key.endswith(AGAIN):
+            result = self._recorded(_again(order), needs)
+        return result
+
+    def _recorded(self, order: Order, needs: Sequence[str]) -> TrialResult:
         result = self._trials.get(order.key)
         if result is None:
             result = self._measure(order)
@@ -112,7 +136,7 @@ class Run:
         """
         result = self.trial(order, needs)
         if result.ending != "ok":
-            result = self.trial(msgspec.structs.replace(order, key=f"{order.key}-again"), needs)
+            result = self.trial(_again(order), needs)
         if result.ending != "ok":
             raise IncumbentFailed(
                 f"{order.recipe.name} failed twice ({order.key}): {result.failure}: {result.log_line}",
@@ -153,3 +177,7 @@ class Run:
     def results(self, keys: Iterable[str]) -> list[TrialResult]:
         """Recorded results, in the order of the keys."""
         return [self._trials[key] for key in keys]
+
+
+def _again(order: Order) -> Order:
+    return msgspec.structs.replace(order, key=f"{order.key}{AGAIN}")

@@ -71,7 +71,7 @@ def test_tokens_of_requests_cut_off_by_the_end_count_in_the_window():
 def test_prompts_that_run_out_are_a_doubt_and_never_repeated():
     outcome, served = run(Script(ttft_s=0.02, gap_s=0.01), count=14)
     assert len(served) == 14
-    assert any("ran out" in doubt and "draw more" in doubt for doubt in outcome.doubts)
+    assert any("ran out" in doubt and "shorten load.window_s" in doubt for doubt in outcome.doubts)
     assert outcome.window.end_ns <= max(record.end_ns for record in outcome.records) + 50_000_000
     assert outcome.window.seconds < 0.5
 

@@ -1,9 +1,11 @@
 """Bad input gives one paragraph with file, line, field and remedy: never a traceback, never only the first error."""
 
+from pathlib import Path
+
 import pytest
 
-from servesmith.errors import InputError
-from servesmith.recipe.files import edit_file, read_case
+from servesmith.errors import InputError, MachineError
+from servesmith.recipe.files import bare_url, edit_file, read_case, write_text
 from servesmith.recipe.levers import read_levers
 
 GOOD = "name: a\nengine: vllm\nmodel: m\n"
@@ -238,3 +240,37 @@ def test_lever_file(case, tmp_path):
     (problem,) = caught.value.problems
     assert (problem.file, problem.line, problem.field) == (str(path), line, field)
     assert remedy in problem.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("http://127.0.0.1:8080", "engine: endpoint"),
+        ("https://example.org/v1", "engine: endpoint"),
+        ("127.0.0.1:8080", "write http://127.0.0.1:8080"),
+        ("my-host.local:80/v1", "write http://my-host.local:80/v1"),
+        ("recipe.yaml", "Check the path"),
+    ],
+)
+def test_an_address_in_the_place_of_a_file(name, said):
+    with pytest.raises(InputError) as refused:
+        read_case(Path(name))
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/v1/chat/completions", "/v1/completions", "/v1/models"])
+def test_the_path_of_the_api_is_no_part_of_an_address(tmp_path, path):
+    assert bare_url(f"http://host:80{path}") == "http://host:80"
+    assert bare_url(f"http://host/proxy{path}") == "http://host/proxy"
+    file = tmp_path / "r.yaml"
+    file.write_text(f"name: a\nengine: endpoint\nurl: http://host:80{path}\n")
+    if path in ("", "/"):
+        assert read_case(file).recipe.url
+    else:
+        with pytest.raises(InputError, match="Write `url: http://host:80`"):
+            read_case(file)
+
+
+def test_a_folder_that_is_not_there_is_to_be_made(tmp_path):
+    with pytest.raises(MachineError, match="Make the folder first"):
+        write_text(tmp_path / "none" / "r.yaml", "x")

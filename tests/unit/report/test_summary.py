@@ -315,3 +315,42 @@ def test_a_cut_journal_can_always_be_told(events_of_cut, cut):
 @pytest.fixture(scope="module")
 def events_of_cut(events):
     return events
+
+
+def test_only_what_a_log_says_is_put_down_to_the_log(tmp_path):
+    def sentence(failure: str) -> str:
+        run = rundata.benched_run(tmp_path / failure, failure=failure)
+        return summarise(read_events(run.folder)).headline.sentence
+
+    assert "The log says: ggml: out of memory" in sentence("out-of-memory")
+    assert sentence("requests-failed") == "The trial failed: requests-failed: ggml: out of memory."
+
+
+def compared(a, b, better="higher"):
+    """A compare of blocks with these values."""
+    from servesmith.report.headline import _effect_sentence
+    from servesmith.report.nouns import Point
+    from servesmith.stats.sample import log_ratios
+
+    logs = log_ratios(a, b, better)
+    points = tuple(Point(n, *values) for n, values in enumerate(zip(a, b, logs, strict=True), start=1))
+    verdict = judge(logs, "output_tokens_per_s", Rules(looks=(4,)))
+    return verdict.says, _effect_sentence(
+        Comparison(stage="compare", subject="b", unit="tokens/s", better=better, points=points, trials=(),
+                   verdict=verdict)
+    )  # fmt: skip
+
+
+def test_an_undecided_comparison_tells_an_estimate_and_not_a_gain():
+    says, sentence = compared((100.0, 90.0, 110.0, 100.0), (120.0, 80.0, 150.0, 104.0))
+    assert says == "undecided"
+    assert sentence.startswith("No difference was shown between B and A: the estimate is 10.9 % more output tokens")
+    assert "it gave" not in sentence
+    assert "other way" not in sentence
+
+
+def test_medians_that_contradict_the_estimate_are_named():
+    says, sentence = compared((74.0, 20.0, 75.0, 73.0), (41.0, 120.0, 42.0, 40.5))
+    assert says == "undecided"
+    assert "the estimate is 0.8 % more" in sentence
+    assert "the medians, 73.5 tokens/s and 41.5 tokens/s, point the other way" in sentence

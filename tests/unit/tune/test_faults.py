@@ -18,7 +18,8 @@ from servesmith.tune.virtual import VirtualExecutor
 class Failing:
     """The virtual engine, with planted failures by part of the trial's key, so often each."""
 
-    def __init__(self, **plan: int) -> None:
+    def __init__(self, kind: str = "crash", **plan: int) -> None:
+        self.kind = kind
         self.plan = dict(plan)
         self.real = VirtualExecutor()
 
@@ -27,7 +28,7 @@ class Failing:
         for part, times in self.plan.items():
             if part in order.key and times > 0:
                 self.plan[part] = times - 1
-                failure = Failure("crash", "planted: segmentation fault")
+                failure = Failure(self.kind, "planted: segmentation fault")
                 return msgspec.structs.replace(
                     result, ending="failed", failure=failure.kind, log_line=failure.log_line, metrics={}
                 )
@@ -52,6 +53,18 @@ def test_a_reference_that_fails_twice_ends_the_run_and_blames_no_lever(tmp_path)
     folder = opened.run.folder
     assert events_of(folder, Discarded) == []
     assert events_of(folder, RunClosed)[-1].ending == "failed"
+
+
+def test_a_lever_is_not_blamed_when_the_measuring_alone_failed(tmp_path):
+    opened = opened_with(tmp_path, (SLOTS,), Failing(kind="too-few-prompts", **{"slots-8/block-1/B": 1}))
+    assert finish(opened).levers == ("slots-8",)
+    again = [event.result for event in events_of(opened.run.folder, TrialEnded) if event.result.key.endswith("-again")]
+    assert [(result.ending, result.key.endswith("/slots-8/block-1/B-again")) for result in again] == [("ok", True)]
+
+
+def test_a_lever_that_crashes_is_not_tried_again(tmp_path):
+    opened = opened_with(tmp_path, (SLOTS,), Failing(**{"slots-8/block-1/B": 1}))
+    assert finish(opened).levers == ()
 
 
 def test_a_baseline_that_fails_once_in_the_gate_discards_nothing(tmp_path):

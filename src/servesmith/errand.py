@@ -7,13 +7,17 @@ import msgspec
 from servesmith.desk import Desk, Outcome
 from servesmith.engine.base import Failure
 from servesmith.engine.memory import PeakMemory
+from servesmith.load.arrivals import schedule
 from servesmith.load.client import ask
-from servesmith.load.closed import LoadOutcome, Progress, Settings, run_closed
+from servesmith.load.closed import run_closed
+from servesmith.load.conduct import Progress, Settings
+from servesmith.load.openloop import run_open
+from servesmith.load.outcome import LoadOutcome
 from servesmith.load.probe import Identity, ServerTokenizer, identify
 from servesmith.measure.evidence import Counters, Measured, numbers, write_measured
 from servesmith.measure.records import Metric, RequestRecord
 from servesmith.recipe.model import Load, Workload
-from servesmith.units import Seconds
+from servesmith.units import Nanos, Seconds
 from servesmith.workload.base import Prompt
 from servesmith.workload.synthetic import build
 
@@ -37,7 +41,8 @@ class LoadErrand(msgspec.Struct, frozen=True):
             if not single.ok:
                 return refused([single])
             alone = (single.end_ns - single.sent_ns) / 1e9
-            prompts = self._prompts(who, tokenizer, desk.seed, self._enough(alone))
+            due_ns = self._due(desk.seed)
+            prompts = self._prompts(who, tokenizer, desk.seed, len(due_ns) if due_ns else self._enough(alone))
             settings = Settings(
                 key=desk.key,
                 cycle_s=alone,
@@ -46,7 +51,11 @@ class LoadErrand(msgspec.Struct, frozen=True):
                 on_progress=lambda progress: self._tell(desk, progress),
             )
             with PeakMemory(desk.pid) as memory:
-                outcome = run_closed(desk.url, prompts, self.load, settings=settings)
+                outcome = (
+                    run_open(desk.url, prompts, due_ns, self.load, settings=settings)
+                    if due_ns
+                    else run_closed(desk.url, prompts, self.load, settings=settings)
+                )
         finally:
             tokenizer.close()
         return _collected(desk, outcome, memory.peak_mib)
@@ -56,6 +65,12 @@ class LoadErrand(msgspec.Struct, frozen=True):
         counted. Its prompt is of another seed than those that are measured."""
         (prompt,) = self._prompts(who, tokenizer, desk.seed + 1, 1)
         return ask(desk.url, [prompt.body], 1, key=desk.key, path=prompt.path)[0]
+
+    def _due(self, seed: int) -> tuple[Nanos, ...]:
+        """Open loop: when requests are due; empty for a closed loop."""
+        if self.load.arrivals is None:
+            return ()
+        return schedule(self.load.arrivals, seed, self.load.warmup_s + self.load.window_s).due_ns
 
     def _enough(self, alone: Seconds) -> int:
         rounds = math.ceil((self.load.warmup_s + self.load.window_s) / max(alone, 1e-3)) + 1

@@ -9,7 +9,7 @@ import typer
 from servesmith.cli import show
 from servesmith.cli.common import RUNS, AsJson, DryRun, RunsFolder, Seed, Sets, now, watching
 from servesmith.cli.finish import finished
-from servesmith.errors import InputError, Problem
+from servesmith.errors import ClientTooSlow, InputError, Problem
 from servesmith.recipe.files import read_case, with_sets
 from servesmith.recipe.model import Case, Recipe
 from servesmith.tune.bench import bench as measure
@@ -42,6 +42,8 @@ def bench(
     with show.ending(opened.run):
         results = measure(opened.run, case, repeats)
     finished(opened.run, as_json=as_json)
+    if any(result.failure == "client-too-slow" for result in results):
+        return ClientTooSlow.exit_code
     return 0 if all(result.ending == "ok" for result in results) else 1
 
 

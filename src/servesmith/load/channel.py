@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from servesmith.errors import MachineError
 from servesmith.load.http1 import Address, MalformedResponse
 from servesmith.load.reactor import READ, WRITE, Reactor
-from servesmith.load.stamps import ANCILLARY_BYTES, StampReader, ask_for_stamps
+from servesmith.load.stamps import ANCILLARY_BYTES, TIMESPEC, StampReader, ask_for_stamps
 from servesmith.load.tls import Tls
 from servesmith.load.wire import Exchange, Limits
 from servesmith.measure.records import ErrorClass
@@ -20,6 +20,8 @@ from servesmith.units import NANOS_PER_MS, NANOS_PER_SECOND, Nanos
 _READ_BYTES = 16_384
 _RACE_NS = 100 * NANOS_PER_MS
 _PENDING = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN})
+
+_unpack = TIMESPEC.unpack
 
 Done = Callable[[Exchange], None]
 
@@ -61,7 +63,9 @@ class Channel:
         self._limits = limits
         self._stamps = stamps
         self._socket: socket.socket | None = None
+        self._recvmsg: Callable[[int, int], tuple[bytes, list[tuple[int, int, bytes]], int, object]] = _no_socket
         self._tls: Tls | None = None
+        self._reading: Callable[[int], None] = self._on_readable
         self._exchange: Exchange | None = None
         self._done: Done | None = None
         self._opened: Callable[[], None] | None = None
@@ -133,6 +137,7 @@ class Channel:
             sock.setblocking(False)  # noqa: FBT003 - the standard library's signature
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._stamped = ask_for_stamps(sock)
+            self._recvmsg = sock.recvmsg
             code = sock.connect_ex(self._target.sockaddr)
         except OSError as error:
             self._fail_soon(str(error))
@@ -170,6 +175,7 @@ class Channel:
 
     def _become_ready(self, handler: Callable[[int], None]) -> None:
         assert self._socket is not None
+        self._reading = handler
         self._reactor.watch(self._socket.fileno(), handler)
         self._connecting_since, self._ready, self._answered = 0, True, 0
         self._tell_opened()
@@ -212,16 +218,29 @@ class Channel:
         except OSError as error:
             self._lost(str(error))
             return
-        if sent < len(data):
-            self._outgoing = memoryview(data)[sent:]
+        self._outgoing = memoryview(data)[sent:]
+        if self._outgoing:
             self._reactor.watch(sock.fileno(), self._on_writable, READ | WRITE)
+        else:
+            self._await_token()
+
+    def _await_token(self) -> None:
+        """Until the first token reads are urgent: one that waits for the next token gets the next token's time."""
+        assert self._socket is not None
+        self._reactor.watch(self._socket.fileno(), self._on_first, urgent=True)
+
+    def _on_first(self, events: int) -> None:
+        exchange, sock = self._exchange, self._socket
+        self._reading(events)
+        same = self._exchange is exchange and self._socket is sock is not None
+        if same and exchange is not None and exchange.has_token() and sock is not None:
+            self._reactor.watch(sock.fileno(), self._reading)
 
     def _on_writable(self, events: int) -> None:
         """The rest of a request that did not go out at once. A server may answer, or hang up, before it has it all."""
         assert self._socket is not None
-        reading = self._on_readable if self._tls is None else self._on_encrypted
         if events & ~WRITE:
-            reading(events)
+            self._reading(events)
         if not self._ready or not events & WRITE:
             return
         with suppress(BlockingIOError):
@@ -231,18 +250,19 @@ class Channel:
                 self._lost(str(error))
                 return
         if not self._outgoing:
-            self._reactor.watch(self._socket.fileno(), reading)
+            self._await_token()
 
     # Receiving: the hot path
 
     def _receive(self) -> tuple[bytes, Nanos, Nanos]:
         """One read: bytes, when they came, and how long they had lain there. Raises OSError."""
-        assert self._socket is not None
-        if not self._stamped:
-            return self._socket.recv(_READ_BYTES), self._clock(), 0
-        data, ancillary, _, _ = self._socket.recvmsg(_READ_BYTES, ANCILLARY_BYTES)
+        data, ancillary, _, _ = self._recvmsg(_READ_BYTES, ANCILLARY_BYTES)
         now = self._clock()
-        stamp = self._stamps.read(ancillary) or now
+        if not ancillary:
+            return data, now, 0
+        # We ask for nothing but time stamps, so what comes beside the data is one.
+        seconds, nanos = _unpack(ancillary[0][2])
+        stamp = seconds * NANOS_PER_SECOND + nanos - self._stamps.offset
         return data, stamp, now - stamp
 
     def _on_readable(self, _: int) -> None:
@@ -327,6 +347,10 @@ class Channel:
             exchange.close(end_ns or self._clock(), error, detail)
             if done:
                 done(exchange)
+
+
+def _no_socket(size: int, ancillary_size: int) -> tuple[bytes, list[tuple[int, int, bytes]], int, object]:
+    raise ConnectionError(f"not connected: {size} + {ancillary_size} bytes were to be read")
 
 
 def _connect_error(code: int, address: Address) -> str:

@@ -143,7 +143,9 @@ class _Conductor:
     def _wait(self) -> Seconds:
         """Until something of our own is due."""
         now = time.monotonic_ns()
-        due = [now + int(_LISTEN_S * NANOS_PER_SECOND), self._tell_ns]
+        due = [now + int(_LISTEN_S * NANOS_PER_SECOND)]
+        if self._settings.on_progress and self._tell_ns < self._go.closes_ns:
+            due.append(self._tell_ns)
         if len(self._snapshots) < 2:
             due.append((self._go.opens_ns, self._go.closes_ns)[len(self._snapshots)])
         return max(0.0, (min(due) - now) / NANOS_PER_SECOND)

@@ -12,6 +12,8 @@ from servesmith.load.stamps import StampReader
 from servesmith.load.wire import Exchange
 from servesmith.units import NANOS_PER_MS, Nanos, Seconds
 
+WAITED = "waited for its turn: "
+"""How the detail of a request begins that was due while as many as allowed were in flight."""
 CHECK_S: Seconds = 0.25
 _TICK_S: Seconds = 0.25
 _SYNC_S: Seconds = 0.1
@@ -247,10 +249,16 @@ class _Open:
             return
         self._ask(self._take_channel(), session, place, due)
 
+    def _ask_waiting(self) -> None:
+        session, place, due = self._waiting.popleft()
+        waited_ms = (self._driver.reactor.clock() - due) / NANOS_PER_MS
+        self._ask(self._take_channel(), session, place, due, f"{WAITED}{waited_ms:.1f} ms")
+
     def _take_channel(self) -> Channel:
         """A free channel with an open connection, if there is one; and one more on the way if they run low."""
         free = self._free
-        if len(free) + self._opening < _SPARE:
+        bound, connections = self._job.most_in_flight, len(free) + self._opening + self._busy
+        if len(free) + self._opening < _SPARE and (not bound or connections < bound):
             self._open_spare()
         for place in range(len(free) - 1, -1, -1):
             if free[place].ready:
@@ -267,9 +275,10 @@ class _Open:
         channel = self._driver.channel()
         channel.open(opened)
 
-    def _ask(self, channel: Channel, session: Session, place: int, due: Nanos) -> None:
+    def _ask(self, channel: Channel, session: Session, place: int, due: Nanos, note: str = "") -> None:
         ask = session.turns[place]
         exchange = channel.exchange(ask.request)
+        exchange.detail = note
         self._busy += 1
 
         def ended(exchange: Exchange) -> None:
@@ -277,7 +286,7 @@ class _Open:
             self._free.append(channel)
             self._follow(session, place + 1, exchange)
             if self._waiting:
-                self._ask(self._take_channel(), *self._waiting.popleft())
+                self._ask_waiting()
             self._end_if_done()
 
         turn = Turn(exchange, ask.index, 0, due, ask.prompt_tokens, ask.output_tokens)

@@ -9,7 +9,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
 from servesmith.units import Nanos
@@ -18,15 +18,15 @@ Clock = Callable[[], Nanos]
 
 _SO_TIMESTAMPNS = 35
 """asm-generic/socket.h; the same on x86-64, arm64, ppc64 and s390x."""
-_TIMESPEC = struct.Struct("=qq")
-ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 0
+TIMESPEC = struct.Struct("=qq")
+ANCILLARY_BYTES = socket.CMSG_SPACE(TIMESPEC.size) if hasattr(socket, "CMSG_SPACE") else 0
 _SAMPLES = 20
-_AVAILABLE = sys.platform == "linux" and struct.calcsize("P") == 8
+CAN_STAMP = sys.platform == "linux" and struct.calcsize("P") == 8
 
 
 def ask_for_stamps(sock: socket.socket) -> bool:
     """Have the kernel stamp what arrives on a socket; False where it cannot."""
-    if not _AVAILABLE:
+    if not CAN_STAMP:
         return False
     with suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
@@ -35,10 +35,11 @@ def ask_for_stamps(sock: socket.socket) -> bool:
 
 
 class StampReader:
-    """Turns the kernel's receive times into the monotonic clock."""
+    """What turns the kernel's receive times into the monotonic clock: subtract `offset`."""
 
     def __init__(self) -> None:
-        self._offset: Nanos = 0
+        self.offset: Nanos = 0
+        """CLOCK_REALTIME - CLOCK_MONOTONIC."""
         self.sync()
 
     def sync(self) -> None:
@@ -47,12 +48,4 @@ class StampReader:
         for _ in range(_SAMPLES):
             before, real, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
             if best < 0 or after - before < best:
-                best, self._offset = after - before, real - (before + after) // 2
-
-    def read(self, ancillary: Sequence[tuple[int, int, bytes]]) -> Nanos:
-        """The stamp among a read's ancillary data, 0 if there is none."""
-        for _, kind, data in ancillary:
-            if kind == _SO_TIMESTAMPNS:
-                seconds, nanos = _TIMESPEC.unpack_from(data)
-                return seconds * 1_000_000_000 + nanos - self._offset
-        return 0
+                best, self.offset = after - before, real - (before + after) // 2

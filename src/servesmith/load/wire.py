@@ -32,6 +32,7 @@ class Exchange:
     __slots__ = (
         "_ends_at",
         "_head_bytes",
+        "_streaming",
         "_walked",
         "detail",
         "end_ns",
@@ -39,7 +40,6 @@ class Exchange:
         "error",
         "head",
         "lates",
-        "lengths",
         "parts",
         "request",
         "response_limit",
@@ -58,7 +58,6 @@ class Exchange:
         self.stamps: array[int] = array("q")
         self.lates: array[int] = array("q")
         """Per read, how long its bytes had lain there: the client's own lag. 0 where the kernel does not stamp."""
-        self.lengths: array[int] = array("q")
         self.parts: list[bytes] = []
         self.size = 0
         self.head: Head | None = None
@@ -69,8 +68,14 @@ class Exchange:
         self.stamp_source: Literal["kernel", "loop"] = "loop"
         self.ended = False
         self._walked = 0
+        self._streaming = False
         self._ends_at: int | None = None
         self._head_bytes = b""
+
+    @property
+    def lengths(self) -> list[int]:
+        """Bytes of each read."""
+        return [len(part) for part in self.parts]
 
     @property
     def buffer(self) -> bytes:
@@ -80,19 +85,22 @@ class Exchange:
     def receive(self, stamp: Nanos, data: bytes, late: Nanos = 0) -> bool:
         """Keep one read; True if the response is complete. Raises MalformedResponse."""
         self.stamps.append(stamp)
-        self.lengths.append(len(data))
         self.lates.append(late)
         self.parts.append(data)
         self.size += len(data)
+        if self._streaming and self.size <= self.response_limit:
+            return (data.endswith(_END) or len(data) < len(_END)) and self._walk()
+        return self._receive_more(data)
+
+    def _receive_more(self, data: bytes) -> bool:
+        """What is not the middle of a chunked response: its head, one of stated length, one that is too large."""
         if self.head is None and not self._begin(data):
             return False
         if self.size > self.response_limit:
             raise MalformedResponse(f"the response is larger than {self.response_limit} bytes")
         if self._ends_at is not None:
             return self.size >= self._ends_at
-        if data.endswith(_END) or len(data) < len(_END):
-            return self._walk()
-        return False
+        return self._walk()
 
     def _begin(self, data: bytes) -> bool:
         """Read the head; False while it is incomplete."""
@@ -102,6 +110,7 @@ class Exchange:
             return False
         self._head_bytes = b""
         self._walked = self.head.body_start
+        self._streaming = self.head.chunked
         if self.head.length is not None:
             self._ends_at = self.head.body_start + self.head.length
         return True
@@ -144,9 +153,15 @@ class Exchange:
         self.detail = note
         self.ended = False
 
+    def has_token(self) -> bool:
+        """True once a token has come. Searches the text only until the first one is found."""
+        if not self.token_ns and self.parts and _TOKEN.search(self.buffer):
+            self.token_ns = self.stamps[-1]
+        return self.token_ns > 0
+
     def look(self) -> None:
-        """Note in `token_ns` when a token last came. Searches the text only until the first one is found."""
-        if self.token_ns or (self.parts and _TOKEN.search(self.buffer)):
+        """Note in `token_ns` when something last came after the first token."""
+        if self.has_token():
             self.token_ns = self.stamps[-1]
 
     def overdue(self, now: Nanos, limits: Limits) -> ErrorClass:

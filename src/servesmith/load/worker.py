@@ -19,9 +19,12 @@ from servesmith.load.decode import Reading, read
 from servesmith.load.drive import Driver
 from servesmith.load.job import Go, Inbox, Job, Message, Ready, Report, Stop, encode, messages
 from servesmith.load.reactor import Reactor
+from servesmith.load.stamps import CAN_STAMP
+from servesmith.units import Seconds
 
 _NANOS_PER_US = 1_000
 _PIPE_BYTES = 65_536
+_COALESCE_S: Seconds = 0.0003
 
 
 def main() -> int:
@@ -31,7 +34,7 @@ def main() -> int:
     job = next(messages(sys.stdin.buffer), None)
     if not isinstance(job, Job):
         return 1
-    reactor = Reactor()
+    reactor = Reactor(coalesce_s=_COALESCE_S if CAN_STAMP else 0.0)
     driver = Driver(job, reactor)
     session = _Session(driver, reactor)
     reactor.watch(0, session.on_input)

@@ -30,6 +30,7 @@ SECTIONS = tuple(name for name in Case.model_fields if name != "recipe")
 TOP_FIELDS = (*Recipe.model_fields, *SECTIONS)
 """What may stand at the left edge of a recipe file, besides `extends`."""
 _OPEN = ("flags", "container")
+_FREE = (("workload", "extra"), ("workload", "chat_template_kwargs"))
 _LONGEST_CHAIN = 20
 
 Marks = dict[Path, Mark]
@@ -189,7 +190,7 @@ def _joined(document: Document, data: Mapping[str, Json]) -> tuple[dict[str, Jso
 
 def _is_json_place(path: Path) -> bool:
     """True inside a JSON value, where null is a value and not a removal."""
-    return len(path) > 2 and (path[0] in _OPEN or path[:2] == ("workload", "extra"))
+    return len(path) > 2 and (path[0] in _OPEN or path[:2] in _FREE)
 
 
 def _null_problems(over: Json, base: Json, marks: Marks, path: Path = ()) -> list[Problem]:
@@ -275,7 +276,8 @@ def _moved(problem: Problem) -> Problem:
 
 def dump_case(case: Case) -> str:
     """YAML that reads back as the same case. Sections stand whole, so that no default is left to a later version."""
-    whole: dict[str, Any] = case.model_dump(mode="json")
+    # What is absent is left out: null in a file takes away what its base has.
+    whole: dict[str, Any] = case.model_dump(mode="json", exclude_none=True)
     recipe = case.recipe.model_dump(mode="json", exclude_defaults=True)
     return yamltext.dump({**recipe, **{name: whole[name] for name in SECTIONS}}, Layout(quoted=frozenset({"env"})))
 

@@ -5,10 +5,16 @@ Engine flags and environment stay untranslated mappings: a new flag of an engine
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
+Whole = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Amount = Annotated[float, Field(ge=0)]
+TraceFormat = Literal["auto", "mooncake", "timed", "azure", "burstgpt"]
 EngineKind = Literal["llamacpp", "vllm", "sglang", "endpoint", "sim"]
 Risk = Literal["lossless", "numerics", "lossy"]
 Scalar = bool | int | float | str
@@ -62,22 +68,206 @@ class Recipe(Noun):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def refusal(field: str, message: str, remedy: str) -> PydanticCustomError:
+    """What a validator raises: the problem of one field of a noun (empty: of the noun), and what to do about it."""
+    return PydanticCustomError("refused", "{message}", {"field": field, "message": message, "remedy": remedy})
+
+
+def _refuse_unused(noun: Noun, kind: str, used: Iterable[str], optional: Iterable[str]) -> None:
+    """Raise for a field that was given a value which `kind` would silently ignore."""
+    for name in sorted(set(optional) - set(used)):
+        if getattr(noun, name) != type(noun).model_fields[name].get_default(call_default_factory=True):
+            does = ", ".join(f"`{field}`" for field in sorted(used)) or "nothing else"
+            raise refusal(name, f"Says nothing for {kind}, which uses {does}.", "Delete it.")
+
+
+class Lengths(Noun):
+    """How long something is, in tokens: drawn anew for every request from the trial's seed."""
+
+    kind: Literal["fixed", "uniform", "lognormal", "trace"] = Field(
+        description="fixed: always `tokens`; uniform: `low` to `high`, both included; lognormal: of `mean` and "
+        "`stdev`, drawn again while outside `low` and `high`; trace: lengths of rows of a trace, drawn with replacement"
+    )
+    tokens: Whole = 0
+    low: Whole = Field(default=0, description="Shortest; 0: 1 token")
+    high: Whole = Field(default=0, description="Longest; 0, for lognormal: no bound")
+    mean: Amount = Field(default=0.0, description="Of the lognormal distribution itself, not of its logarithm")
+    stdev: Amount = Field(default=0.0, description="Likewise")
+    trace: str = Field(default="", description="Path of the trace; prompt and output of one request come from one row")
+    trace_format: TraceFormat = "auto"
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Lengths":
+        used = _LENGTH_FIELDS[self.kind]
+        _refuse_unused(self, f"kind: {self.kind}", used, [name for name in type(self).model_fields if name != "kind"])
+        needed = {"fixed": "tokens", "uniform": "high", "lognormal": "mean", "trace": "trace"}[self.kind]
+        if not getattr(self, needed):
+            raise refusal(needed, f"kind: {self.kind} needs it.", f"Add `{needed}:`.")
+        if self.high and self.high < self.low:
+            raise refusal("high", f"The longest ({self.high}) is below the shortest ({self.low}).", "Exchange the two.")
+        if self.kind == "lognormal" and not self.low <= self.mean <= (self.high or self.mean):
+            raise refusal("mean", "Lies outside `low` and `high`, so most draws would be thrown away.", "Widen them.")
+        return self
+
+
+_LENGTH_FIELDS = {
+    "fixed": ("tokens",),
+    "uniform": ("low", "high"),
+    "lognormal": ("mean", "stdev", "low", "high"),
+    "trace": ("trace", "trace_format"),
+}
+
+
+class Prefixes(Noun):
+    """A pool of prefixes that some of the requests begin with, as system prompts do."""
+
+    count: Positive = Field(default=1, description="How many different prefixes there are")
+    tokens: Positive = Field(description="Tokens of each")
+    share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0, description="Share of requests that begin with one, spread evenly; the others begin uniquely"
+    )
+
+
+class Sessions(Noun):
+    """Multi-turn talks: each turn repeats the talk so far, with canned answers, and adds a question."""
+
+    turns: Annotated[int, Field(ge=2)] = Field(default=3, description="Requests a session")
+    question_tokens: Positive = Field(
+        default=64, description="Tokens that a further question adds, with what the chat template puts around a turn"
+    )
+    think_s: Amount = Field(default=0.0, description="Mean pause of the user before a further turn")
+    think: Literal["fixed", "exponential"] = "exponential"
+
+
+class Dataset(Noun):
+    """Prompts out of a file instead of made-up ones. Their lengths are what they are, counted by the server."""
+
+    path: str = Field(min_length=1, description="A file, relative to where servesmith is run")
+    format: Literal["auto", "jsonl", "sharegpt"] = Field(
+        default="auto",
+        description="jsonl: one object a line with `prompt` or `messages`, and `output_tokens` if it has its own; "
+        "sharegpt: a JSON list of conversations; the length of the recorded answer is asked for",
+    )
+    shuffle: bool = Field(default=True, description="In an order that follows from the seed; else that of the file")
+
+
+class InferenceX(Noun):
+    """The lengths of InferenceX's random workload, drawn as its client draws them, always with its seed 0."""
+
+    input_tokens: Positive = Field(default=1024, description="ISL; lengths lie between `ratio` times it and itself")
+    output_tokens: Annotated[int, Field(ge=2)] = Field(default=1024, description="OSL, likewise")
+    ratio: Annotated[float, Field(gt=0, le=1)] = Field(default=0.8, description="--random-range-ratio")
+    prompts: Positive = Field(default=640, description="--num-prompts, 10 times the concurrency; it changes every draw")
+
+
 class Workload(Noun):
     """What is asked: prompts with exact token counts and exact output lengths."""
 
     api: Literal["chat", "completions"] = "chat"
-    prompt_tokens: Annotated[int, Field(ge=1)] = Field(
+    prompt_tokens: Positive = Field(
         default=64, description="Prompt tokens by the server's own count, chat template included"
     )
     output_tokens: Annotated[int, Field(ge=2)] = Field(default=64, description="Output tokens, forced")
+    prompt_lengths: Lengths | None = Field(default=None, description="Instead of prompt_tokens: a distribution")
+    output_lengths: Lengths | None = Field(default=None, description="Instead of output_tokens: a distribution")
     text: Literal["words", "ids"] = Field(default="words", description="Seeded words, or random token ids")
-    shared_prefix_tokens: Annotated[int, Field(ge=0)] = 0
-    temperature: Annotated[float, Field(ge=0)] = 0.0
+    shared_prefix_tokens: Whole = 0
+    prefixes: Prefixes | None = Field(default=None, description="A pool of prefixes that requests begin with")
+    sessions: Sessions | None = Field(default=None, description="Multi-turn talks instead of single requests")
+    dataset: Dataset | None = Field(default=None, description="Prompts out of a file")
+    inferencex: InferenceX | None = Field(default=None, description="Lengths drawn as InferenceX draws them")
+    chat_template_kwargs: dict[str, Any] = Field(
+        default_factory=dict, description="Given to the chat template: {enable_thinking: false} turns thinking off"
+    )
+    temperature: Amount = 0.0
     extra: dict[str, Any] = Field(default_factory=dict, description="Further request fields, as they are")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Workload":
+        if self.chat_template_kwargs and self.api != "chat":
+            raise refusal("chat_template_kwargs", "Only chats have a template.", "Set api: chat, or delete it.")
+        if self.prefixes and self.shared_prefix_tokens:
+            raise refusal("prefixes", "Stands beside shared_prefix_tokens.", "Keep one of the two.")
+        if self.inferencex and (self.prompt_lengths or self.output_lengths):
+            raise refusal("inferencex", "Has lengths of its own.", "Delete prompt_lengths and output_lengths.")
+        if self.inferencex and self.sessions:
+            raise refusal("sessions", "InferenceX sends single requests.", "Delete it, or inferencex.")
+        if self.dataset:
+            made_up = (
+                "text",
+                "prompt_tokens",
+                "prompt_lengths",
+                "prefixes",
+                "shared_prefix_tokens",
+                "sessions",
+                "inferencex",
+            )
+            used = [name for name in type(self).model_fields if name not in made_up]
+            _refuse_unused(self, "a dataset", used=used, optional=made_up)
+        return self
+
+
+class Step(Noun):
+    """One step of a staircase of rates."""
+
+    rate: Amount = Field(description="Requests a second; 0: a pause")
+    seconds: Annotated[float, Field(gt=0)]
+
+
+class Arrivals(Noun):
+    """Open loop: requests are due at times that were drawn before, whatever the server does."""
+
+    process: Literal["poisson", "gamma", "constant", "ramp", "steps", "trace"] = Field(
+        default="poisson",
+        description="ramp: linear from `rate` to `to_rate` over the whole load; trace: the times of a recorded trace",
+    )
+    rate: Amount = Field(default=0.0, description="Requests a second")
+    burstiness: Annotated[float, Field(gt=0)] = Field(
+        default=1.0,
+        description="Shape of gamma distributed gaps: 1 is Poisson, below 1 burstier, above more even",
+    )
+    to_rate: Amount = Field(default=0.0, description="ramp: the rate at its end")
+    steps: tuple[Step, ...] = Field(default=(), description="steps: rates one after the other")
+    spacing: Literal["random", "even"] = Field(default="random", description="ramp and steps: gaps drawn, or all alike")
+    trace: str = Field(default="", description="Path of a trace, relative to where servesmith is run")
+    trace_format: TraceFormat = "auto"
+    start_s: Amount = Field(default=0.0, description="trace: what is taken begins so long after its first row")
+    end_s: Amount = Field(default=0.0, description="trace: and ends before this; 0: at its last row")
+    speedup: Annotated[float, Field(gt=0)] = Field(default=1.0, description="trace: 2 is twice as fast")
+    max_in_flight: Whole = Field(default=0, description="Requests under way at most; 0: no bound")
+    overload: Literal["wait", "drop"] = Field(default="wait", description="What befalls a request due beyond it")
+    drain_s: Amount = Field(default=60.0, description="How long answers may take after the window")
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Arrivals":
+        used = _ARRIVAL_FIELDS[self.process]
+        optional = {name for fields in _ARRIVAL_FIELDS.values() for name in fields}
+        _refuse_unused(self, f"process: {self.process}", used, optional)
+        needed = next((name for name in ("steps", "trace", "rate") if name in used), "rate")
+        if not getattr(self, needed) and not (self.process == "ramp" and self.to_rate):
+            raise refusal(needed, f"process: {self.process} needs it.", f"Add `{needed}:`.")
+        if self.steps and not any(step.rate for step in self.steps):
+            raise refusal("steps", "All rates are 0, so nothing would be sent.", "Give one of them a rate.")
+        if self.end_s and self.end_s <= self.start_s:
+            raise refusal("end_s", "The part of the trace ends before it begins.", f"Raise it above {self.start_s:g}.")
+        if self.overload == "drop" and not self.max_in_flight:
+            raise refusal("overload", "Nothing is dropped without a bound.", "Set max_in_flight, or overload: wait.")
+        return self
+
+
+_ARRIVAL_FIELDS = {
+    "poisson": ("rate",),
+    "gamma": ("rate", "burstiness"),
+    "constant": ("rate",),
+    "ramp": ("rate", "to_rate", "burstiness", "spacing"),
+    "steps": ("steps", "burstiness", "spacing"),
+    "trace": ("trace", "trace_format", "start_s", "end_s", "speedup"),
+}
 
 
 class Load(Noun):
-    """How it is asked. Closed loop: each stream sends its next request when the last one has ended."""
+    """How it is asked. Closed loop: each stream sends its next request when the last one has ended; open loop: at the
+    times that `arrivals` gives."""
 
     streams: Annotated[int, Field(ge=1)] = 8
     starts: Literal["desynchronised", "together"] = "desynchronised"
@@ -86,9 +276,21 @@ class Load(Noun):
     workers: Annotated[int, Field(ge=0)] = Field(
         default=0, description="Measuring processes; 0: from the expected token rate"
     )
+    arrivals: Arrivals | None = Field(
+        default=None, description="Open loop: when requests are due; without it a closed loop of `streams`"
+    )
     first_token_s: Annotated[float, Field(gt=0)] = Field(
         default=60.0, description="A request without a token for this long is an error; all of them: a hang"
     )
+
+    @model_validator(mode="after")
+    def _steps_last(self) -> "Load":
+        steps = self.arrivals.steps if self.arrivals else ()
+        lasts, load = sum(step.seconds for step in steps), self.warmup_s + self.window_s
+        if steps and lasts < load:
+            message = f"The steps last {lasts:g} s, but warm-up and window {load:g} s, so nothing is due at their end."
+            raise refusal("arrivals.steps", message, "Add a step, or shorten load.window_s.")
+        return self
 
 
 class Goal(Noun):

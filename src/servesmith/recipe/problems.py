@@ -69,6 +69,8 @@ def _place(details: ErrorDetails, data: Json) -> Path:
     """The error's location without the names of union members, which pydantic appends."""
     path: Path = ()
     here = data
+    if details["type"] == "refused":
+        return (*details["loc"], *filter(None, details["ctx"]["field"].split(".")))  # type: ignore[typeddict-item]
     for segment in details["loc"]:
         try:
             here = here[segment]  # type: ignore[index, call-overload]
@@ -80,11 +82,14 @@ def _place(details: ErrorDetails, data: Json) -> Path:
 
 def _problem(path: Path, found: Sequence[ErrorDetails], mark: Mark, valid: ValidNames, field: str) -> Problem:
     first = found[0]
+    context = first.get("ctx", {})
     name = str(path[-1]) if path else ""
     if first["type"] == "extra_forbidden":
         message, remedy = "No such field.", nearest(name, valid(path[:-1]))
     elif first["type"] == "missing":
         message, remedy = "Is missing.", f"Add a line `{name}: ...`."
+    elif first["type"] == "refused":  # model.refusal
+        message, remedy = context["message"], context["remedy"]
     else:
         needs, remedy = _FLAG_VALUE if len(found) > 1 else _needs(first, mark)
         message = f"Needs {needs}, not {_told(first['input'])}."

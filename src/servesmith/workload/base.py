@@ -19,6 +19,11 @@ class Prompt(msgspec.Struct, frozen=True):
     output_tokens: int
     """Forced length of the answer."""
     path: str = "/v1/chat/completions"
+    session: int = -1
+    """Requests of one session follow each other and are neighbours; -1: it stands alone."""
+    turn: int = 0
+    think_s: float = 0.0
+    """Pause of the user between the answer to the turn before and this one."""
 
 
 class Tokenizer(Protocol):

@@ -209,14 +209,14 @@ def event(delta, *, finish=None, usage=None, ids=None, chat=True) -> str:
 
 
 @contextmanager
-def serving(script: Script):
+def serving(script: Script, tls=None):
     """A FakeServer that listens on a free port of the loopback address until the block ends."""
     server = FakeServer(script)
     ready, loop = threading.Event(), asyncio.new_event_loop()
 
     def work() -> None:
         asyncio.set_event_loop(loop)
-        listener = loop.run_until_complete(asyncio.start_server(server.handle, "127.0.0.1", 0))
+        listener = loop.run_until_complete(asyncio.start_server(server.handle, "127.0.0.1", 0, ssl=tls))
         server.port = listener.sockets[0].getsockname()[1]
         ready.set()
         loop.run_forever()

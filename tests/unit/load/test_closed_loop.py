@@ -6,7 +6,9 @@ from itertools import pairwise
 import pytest
 from fakeserver import Script, serving
 
-from servesmith.load.closed import LoadOutcome, Settings, run_closed
+from servesmith.load.closed import run_closed
+from servesmith.load.conduct import Settings
+from servesmith.load.outcome import LoadOutcome
 from servesmith.measure.metrics import compute
 from servesmith.measure.select import tokens_between
 from servesmith.recipe.model import Load

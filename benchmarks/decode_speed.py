@@ -1,7 +1,7 @@
 """What decoding costs after the stream: from raw bytes to a reading, in CPU time a chunk.
 
-One response is 200 tokens as vLLM streams them: one event of about 210 bytes a chunk, one chunk a read. The table has the
-stages too. Medians of `--runs` runs; each run decodes `--responses` different responses.
+One response is 200 tokens as vLLM streams them: one event of about 210 bytes a chunk, one chunk a read. The table has
+the stages too. Medians of `--runs` runs; each run decodes `--responses` different responses.
 """
 
 import argparse
@@ -23,7 +23,7 @@ CHUNK = (
 TOKENS = 200
 
 
-def response(number: int, usage_in_each: bool) -> Exchange:
+def response(number: int, *, usage_in_each: bool) -> Exchange:
     """One response; `number` varies its id and its text."""
     words = WORDS.split()
     usage = ',"usage":{"prompt_tokens":128,"total_tokens":%d,"completion_tokens":%d}'
@@ -31,8 +31,8 @@ def response(number: int, usage_in_each: bool) -> Exchange:
     counts = [usage % (128 + place, place) if usage_in_each else "" for place in range(1, TOKENS + 1)]
     bodies = [CHUNK % ('"role":"assistant","content":""', "null", "")]
     bodies += [CHUNK % (f'"content":"{text}"', "null", count) for text, count in zip(texts, counts, strict=True)]
-    bodies += [CHUNK % ('"content":""', '"length"', ""), CHUNK.replace('[{"index":0,"delta":{%s},"logprobs":null,'
-               '"finish_reason":%s}]%s', '[],"usage":{"prompt_tokens":128,"completion_tokens":200}'), "[DONE]"]  # fmt: skip
+    final = CHUNK.partition('"choices"')[0] + '"choices":[],"usage":{"prompt_tokens":128,"completion_tokens":200}}'
+    bodies += [CHUNK % ('"content":""', '"length"', ""), final, "[DONE]"]
     exchange = Exchange(b"", 1 << 30)
     exchange.sent_ns = 1
     exchange.receive(2, b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
@@ -56,27 +56,31 @@ def cpu_us(work: Callable[[Exchange], object], exchanges: list[Exchange], runs: 
     return statistics.median(found)
 
 
+def stages(exchanges: list[Exchange]) -> dict[str, Callable[[Exchange], object]]:
+    """Each stage alone, on what the one before it made."""
+    head = parse_head(exchanges[0].buffer)
+    assert head is not None
+    bodies = {id(each): dechunk(each.buffer, head) for each in exchanges}
+    events = {key: decode_events(body.data) for key, body in bodies.items()}
+    stamps = {id(e): stamp_events(bodies[id(e)], events[id(e)], e.stamps, e.lengths) for e in exchanges}
+    return {
+        "dechunk": lambda e: dechunk(e.buffer, head),
+        "decode_events": lambda e: decode_events(bodies[id(e)].data),
+        "stamp_events": lambda e: stamp_events(bodies[id(e)], events[id(e)], e.stamps, e.lengths),
+        "read_events": lambda e: read_events(events[id(e)], stamps[id(e)]),
+        "read: all, and the record": lambda e: read(Turn(e, 0, output_tokens=TOKENS)),
+    }
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--runs", type=int, default=7)
     options.add_argument("--responses", type=int, default=100)
     given = options.parse_args()
     for usage_in_each in (False, True):
-        exchanges = [response(number, usage_in_each) for number in range(given.responses)]
-        head = parse_head(exchanges[0].buffer)
-        assert head is not None
-        bodies = {id(exchange): dechunk(exchange.buffer, head) for exchange in exchanges}
-        events = {key: decode_events(body.data) for key, body in bodies.items()}
-        stamps = {id(e): stamp_events(bodies[id(e)], events[id(e)], e.stamps, e.lengths) for e in exchanges}
-        stages: dict[str, Callable[[Exchange], object]] = {
-            "dechunk": lambda e: dechunk(e.buffer, head),
-            "decode_events": lambda e: decode_events(bodies[id(e)].data),
-            "stamp_events": lambda e: stamp_events(bodies[id(e)], events[id(e)], e.stamps, e.lengths),
-            "read_events": lambda e: read_events(events[id(e)], stamps[id(e)]),
-            "read (all, and the record)": lambda e: read(Turn(e, 0, output_tokens=TOKENS)),
-        }
+        exchanges = [response(number, usage_in_each=usage_in_each) for number in range(given.responses)]
         print(f"usage in every chunk: {usage_in_each}")
-        for name, work in stages.items():
+        for name, work in stages(exchanges).items():
             print(f"  {name:28} {cpu_us(work, exchanges, given.runs):6.2f} us a chunk")
 
 

@@ -228,7 +228,7 @@ def _message(data: bytes) -> Pairs:
     """Parse and check. Bytes that are no UTF-8 do not matter in what is passed over."""
     text = _decoded(data)
     try:
-        message = json.loads(text, object_pairs_hook=Pairs, parse_constant=_refuse)
+        message = json.loads(text, object_pairs_hook=Pairs, parse_constant=_refuse, parse_int=_whole)
     except (ValueError, RecursionError) as error:
         raise Malformed from error
     _need(isinstance(message, Pairs))
@@ -258,6 +258,11 @@ def _decoded(data: bytes) -> str:
             text += data[at : at + error.start].decode() + BAD_BYTE
             at += error.start + 1
     return text
+
+
+def _whole(digits: str) -> int:
+    """Python turns no more than 4,300 digits into a number; more are as far out of range as this one."""
+    return int(digits[:4000])
 
 
 def _refuse(_: str) -> None:
@@ -291,6 +296,8 @@ def _check_any(value: object) -> None:
         _need(BAD_BYTE not in value)
     elif isinstance(value, float):
         _need(not math.isinf(value))
+    elif isinstance(value, int):
+        _need(abs(value) < 10**3999)
     elif isinstance(value, list | tuple):
         for entry in value:
             _check_any(entry)

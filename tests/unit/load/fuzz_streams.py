@@ -1,6 +1,7 @@
 """Responses as vLLM, SGLang and llama.cpp stream them, in every form that HTTP and SSE allow, and then broken."""
 
 import json
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
@@ -9,7 +10,8 @@ TEXTS = (
     " the", "Hello", ",", "\n\n", '"', "\\", " 0\r\n\r\n", "data: x", "[DONE]", "é", "日本", "👩‍👩‍👧",
     "\u2028", "\x7f", "\x00",
     "\t", "chat.completion.chunk", "assistant", "content", "null", "stop", "m", '"content":"x"', "}", "\ufeff", "/",
-    "a text that no server sends", "",
+    '"usage":{', '},"usage":{"completion_tokens":9}}', '"timings":{"predicted_n":3}}', "{", "",
+    "a text that no server sends",
 )  # fmt: skip
 SAME = ("chat.completion.chunk", "assistant", "m", "cmpl-1", "stop")
 """Texts that stand elsewhere in the same message too."""
@@ -47,6 +49,13 @@ def _documents(draw: Random) -> list[tuple[str, bytes]]:
     flavour = draw.choice((_vllm, _sglang, _llamacpp, _completions))
     messages = flavour(draw)
     style = _style(draw)
+    if draw.random() < 0.1:
+        _make_alike(draw, messages)
+    if draw.random() < 0.15:
+        order = draw.sample(("choices", "usage", "timings", "model", "id", "object", "created", "last"), 8)
+        last = draw.choice((None, {}, {"usage": {"completion_tokens": 1}}, 1, "}"))
+        messages = [dict(sorted({**each, "last": last}.items(), key=lambda pair: order.index(pair[0])
+                                if pair[0] in order else 8)) for each in messages]  # fmt: skip
     documents = [("", _dumped(draw, message, style)) for message in messages]
     if draw.random() < 0.08:
         name = draw.choice(("error", "", "message", "ping"))
@@ -57,8 +66,21 @@ def _documents(draw: Random) -> list[tuple[str, bytes]]:
     return documents
 
 
+def _make_alike(draw: Random, messages: list[dict]) -> None:
+    """Only few words, in the text and in other fields, which change from chunk to chunk as no server's do."""
+    words = draw.sample(SAME, 2)
+    for message in messages:
+        message["model"] = draw.choice(words)
+        for choice in message["choices"]:
+            choice["stop_reason"] = draw.choice(words)
+            fields = choice.get("delta") or choice
+            for name in ("content", "text", "reasoning", "reasoning_content"):
+                if fields.get(name):
+                    fields[name] = draw.choice(words)
+
+
 def _vllm(draw: Random) -> list[dict]:
-    model, usage_too, ids_too = draw.choice(("m", "Qwen/Qwen3-8B")), draw.random() < 0.2, draw.random() < 0.2
+    model, usage_too, ids_too = draw.choice(("m", "Qwen/Qwen3-8B")), draw.random() < 0.5, draw.random() < 0.2
     field = draw.choice(("reasoning", "reasoning_content"))
     reasoning = draw.randint(0, 3) if draw.random() < 0.3 else 0
 
@@ -79,6 +101,8 @@ def _vllm(draw: Random) -> list[dict]:
         found.append(message(delta, ids=[draw.randint(0, 150_000) for _ in range(tokens)] if ids_too else None))
         if usage_too:
             found[-1]["usage"] = {"prompt_tokens": 7, "total_tokens": 7 + counted, "completion_tokens": counted}
+            if draw.random() < 0.2:
+                found[-1]["usage"]["prompt_tokens_details"] = {"cached_tokens": draw.randint(0, 7)}
     found.append(message({"content": draw.choice(("", "x"))}, finish=draw.choice(("stop", "length", "tool_calls"))))
     if draw.random() < 0.8:
         details = draw.choice((None, {"cached_tokens": 4}, {"cached_tokens": None}, {}))
@@ -151,7 +175,9 @@ def _dumped(draw: Random, message: dict, style: dict) -> bytes:
         text = _doubled(draw, text)
     elif roll < 0.08:
         text = _escaped(draw, text)
-    elif roll < 0.10:
+    elif roll < 0.12:
+        text = _revalued(draw, text)
+    elif roll < 0.14:
         text = json.dumps(dict(draw.sample(list(message.items()), len(message))), **style)
     return text.encode("utf-8", "surrogatepass")
 
@@ -168,6 +194,38 @@ def _doubled(draw: Random, text: str) -> str:
         return f"{text[: at + 1]}{pair}{'' if rest.lstrip().startswith('}') else ','}{rest}"
     before = text[:at]
     return f"{before}{'' if before.rstrip().endswith('{') else ','}{pair}{text[at:]}"
+
+
+def _revalued(draw: Random, text: str) -> str:
+    """Another value after one of the colons."""
+    values = (
+        "-1",
+        "-2",
+        "7",
+        "3.0",
+        "1e2",
+        "1e999",
+        "true",
+        "null",
+        '"x"',
+        "[]",
+        "{}",
+        "NaN",
+        "9" * 16,
+        "9" * 17,
+        "9" * 400,
+        "9" * 5000,
+        "-0",
+        '"\\ud800"',
+        '"\\ud83d\\ude00"',
+        "[" * 3000 + "]" * 3000,
+        '{"a":' * 2000 + "1" + "}" * 2000,
+    )
+    found = list(re.finditer(r'(?<=:)(\d+|null|"[a-z.]*"|true|false)', text))
+    if not found:
+        return text
+    place = draw.choice(found)
+    return f"{text[: place.start()]}{draw.choice(values)}{text[place.end() :]}"  # fmt: skip
 
 
 def _escaped(draw: Random, text: str) -> str:

@@ -19,14 +19,13 @@ def test_the_decoders_say_what_slow_ones_say(first):
             pytest.fail(f"seed {seed}: {found}")
 
 
-def differences(cases: int = 1500) -> int:
-    found = 0
+def finds_something(cases: int = 3000) -> bool:
     for seed in range(cases):
         try:
             judge(case(seed))
-        except (Difference, AssertionError, ValueError, TypeError):
-            found += 1
-    return found
+        except (Difference, AssertionError, ValueError, TypeError, RecursionError):
+            return True
+    return False
 
 
 @pytest.mark.parametrize(
@@ -43,10 +42,7 @@ def differences(cases: int = 1500) -> int:
 )
 def test_a_planted_fault_is_found(monkeypatch, place, name, wrong):
     monkeypatch.setattr(place, name, wrong)
-    try:
-        assert differences()
-    except RecursionError:
-        assert name == "_NO_MESSAGE"
+    assert finds_something()
 
 
 def test_the_same_seed_gives_the_same_case():
@@ -65,7 +61,7 @@ def test_cases_are_of_every_kind():
 
 
 def test_one_large_chunk_byte_by_byte_takes_no_quadratic_time():
-    """A million reads of one byte: each may look only at the last few bytes."""
+    """200,000 reads of one byte: each may look only at the last few bytes."""
     body = b"data: " + b"x" * 200_000 + b"\n\n"
     raw = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
     judge(Case(tuple(raw[at : at + 1] for at in range(len(raw))), "large"))

@@ -136,7 +136,7 @@ class Channel:
             self._socket = sock = socket.socket(self._target.family, socket.SOCK_STREAM)
             sock.setblocking(False)  # noqa: FBT003 - the standard library's signature
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._stamped = ask_for_stamps(sock)
+            self._stamped = self._stamps.wanted and ask_for_stamps(sock)
             self._recvmsg = sock.recvmsg
             code = sock.connect_ex(self._target.sockaddr)
         except OSError as error:

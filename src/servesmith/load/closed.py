@@ -27,7 +27,13 @@ def run_closed(url: str, prompts: Sequence[Prompt], load: Load, *, settings: Set
     limits = replace(settings.limits, first_token_s=load.first_token_s)
     lanes = _lanes(sessions_of(prompts, address, settings.key), load, settings)
     jobs = [
-        Job(address=address, limits=limits, lanes=tuple(lanes[number::workers]), keep_text=settings.keep_text)
+        Job(
+            address=address,
+            limits=limits,
+            lanes=tuple(lanes[number::workers]),
+            keep_text=settings.keep_text,
+            kernel_stamps=settings.kernel_stamps,
+        )
         for number in range(workers)
     ]
     times = Times(load.warmup_s, load.window_s, load.first_token_s)

@@ -53,6 +53,8 @@ class Settings:
     chunks_per_s: float = 0.0
     """Expected rate, from which the number of workers is chosen where the load does not set it."""
     keep_text: bool = False
+    kernel_stamps: bool = True
+    """False: stamp as on a system whose kernel does not; to measure what that costs."""
 
 
 @dataclass(frozen=True)

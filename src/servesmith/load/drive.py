@@ -47,7 +47,7 @@ class Driver:
         self.stopped = False
         self.finished = 0
         self.alive_ns: Nanos = 0
-        self._stamps = StampReader()
+        self._stamps = StampReader(kernel=job.kernel_stamps)
         self._target = Target.resolve(job.address)
         self._channels: list[Channel] = []
         self._plan: _Plan = _Closed(self, job.lanes) if job.lanes else _Open(self, job)

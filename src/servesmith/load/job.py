@@ -56,6 +56,7 @@ class Job(msgspec.Struct, frozen=True, tag=True):
     drop: bool = False
     """Open loop: drop instead of waiting."""
     keep_text: bool = False
+    kernel_stamps: bool = True
 
 
 class Go(msgspec.Struct, frozen=True, tag=True):

@@ -50,6 +50,7 @@ def run_open(
             most_in_flight=-(-arrivals.max_in_flight // workers),
             drop=arrivals.overload == "drop",
             keep_text=settings.keep_text,
+            kernel_stamps=settings.kernel_stamps,
         )
         for number in range(workers)
     ]

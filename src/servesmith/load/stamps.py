@@ -37,7 +37,9 @@ def ask_for_stamps(sock: socket.socket) -> bool:
 class StampReader:
     """What turns the kernel's receive times into the monotonic clock: subtract `offset`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, kernel: bool = True) -> None:
+        """`kernel` False: do without them."""
+        self.wanted = kernel
         self.offset: Nanos = 0
         """CLOCK_REALTIME - CLOCK_MONOTONIC."""
         self.sync()

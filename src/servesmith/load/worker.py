@@ -34,7 +34,7 @@ def main() -> int:
     job = next(messages(sys.stdin.buffer), None)
     if not isinstance(job, Job):
         return 1
-    reactor = Reactor(coalesce_s=_COALESCE_S if CAN_STAMP else 0.0)
+    reactor = Reactor(coalesce_s=_COALESCE_S if CAN_STAMP and job.kernel_stamps else 0.0)
     driver = Driver(job, reactor)
     session = _Session(driver, reactor)
     reactor.watch(0, session.on_input)

@@ -107,6 +107,18 @@ def model_of(trial: Trial) -> str:
     return trial.recipe.served_name or trial.recipe.model
 
 
+def asked(trial: Trial) -> tuple[int, float]:
+    """Streams of a closed loop or most in flight of an open one, and the one rate of an open loop; 0: none, or not
+    known. Ramps, steps and traces have no one rate."""
+    if trial.case is None:
+        return 0, 0.0
+    load = trial.case.load
+    if load.arrivals is None:
+        return load.streams, 0.0
+    steady = load.arrivals.process in ("poisson", "gamma", "constant")
+    return load.arrivals.max_in_flight, load.arrivals.rate if steady else 0.0
+
+
 def counts(records: Sequence[RequestRecord], window: Window) -> Counts:
     """Requests that were under way in the window; those that an open loop never sent are none."""
     seen = [r for r in records if r.error != "dropped" and r.sent_ns < window.end_ns and r.end_ns >= window.start_ns]

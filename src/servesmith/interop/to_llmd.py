@@ -6,7 +6,7 @@ tool's own configuration belongs: `scenario.load.native.config`. What is not kno
 """
 
 from servesmith import __version__
-from servesmith.interop.own import Trial, counts, definitions, distributions, doubts, model_of, spread
+from servesmith.interop.own import Trial, asked, counts, definitions, distributions, doubts, model_of, spread
 from servesmith.measure.select import ended_well, first_seen
 from servesmith.recipe.secrets import mask
 from servesmith.units import Json
@@ -90,14 +90,23 @@ def _load(trial: Trial) -> dict[str, Json]:
     standardized: dict[str, Json] = {
         "tool": "servesmith",
         "tool_version": __version__,
-        "source": "random" if trial.case is not None else "unknown",
+        "source": _source(trial),
         "input_seq_len": _length(lengths),
     }
     if outputs:
         standardized["output_seq_len"] = _length(outputs)
-    if trial.case is not None:
-        standardized["concurrency"] = trial.case.load.streams
+    streams, rate = asked(trial)
+    if streams:
+        standardized["concurrency"] = streams
+    if rate:
+        standardized["rate_qps"] = rate
     return {"metadata": {}, "standardized": standardized, "native": {"config": _native(trial)}}
+
+
+def _source(trial: Trial) -> str:
+    if trial.case is None:
+        return "unknown"
+    return "sampled" if trial.case.workload.dataset else "random"
 
 
 def _length(lengths: list[int]) -> Json:

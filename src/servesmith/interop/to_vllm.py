@@ -9,7 +9,7 @@ from datetime import datetime
 
 from servesmith import __version__
 from servesmith.interop.bench import VLLM_PLACES
-from servesmith.interop.own import MARK, Trial, counts, definitions, distributions, doubts, model_of
+from servesmith.interop.own import MARK, Trial, asked, counts, definitions, distributions, doubts, model_of
 from servesmith.measure.select import first_seen, tokens_between
 from servesmith.units import Json
 
@@ -26,8 +26,13 @@ def _setup(trial: Trial) -> dict[str, Json]:
     found: dict[str, Json] = {"backend": trial.recipe.engine, "label": trial.recipe.name, "model_id": model_of(trial)}
     if trial.began:
         found["date"] = datetime.fromisoformat(trial.began).strftime("%Y%m%d-%H%M%S")
-    if trial.case is not None:
-        found |= {"request_rate": "inf", "max_concurrency": trial.case.load.streams}
+    streams, rate = asked(trial)
+    if streams:
+        found["max_concurrency"] = streams
+    if rate:
+        found["request_rate"] = rate
+    elif trial.case is not None and trial.case.load.arrivals is None:
+        found["request_rate"] = "inf"
     return found
 
 

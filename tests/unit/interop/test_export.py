@@ -14,6 +14,7 @@ from servesmith.interop.to_llmd import to_llmd
 from servesmith.interop.to_vllm import to_vllm
 from servesmith.measure.metrics import METRICS
 from servesmith.measure.records import RequestRecord, Window
+from servesmith.recipe.model import Arrivals
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +175,20 @@ def test_a_trial_outside_its_run_tells_less(run, tmp_path):
     assert "eid" not in report["run"]
     assert report["scenario"]["load"]["standardized"]["source"] == "unknown"
     assert "concurrency" not in report["scenario"]["load"]["standardized"]
+
+
+def test_an_open_loop_has_a_rate_and_its_bound(trial):
+    def exported(**arrivals):
+        load = trial.case.load.model_copy(update={"arrivals": Arrivals(**arrivals)})
+        opened = msgspec.structs.replace(trial, case=trial.case.model_copy(update={"load": load}))
+        return to_vllm(opened), to_llmd(opened)["scenario"]["load"]["standardized"]
+
+    flat, report = exported(rate=4.0, max_in_flight=9)
+    assert (flat["request_rate"], flat["max_concurrency"]) == (4.0, 9)
+    assert (report["rate_qps"], report["concurrency"]) == (4.0, 9)
+    flat, report = exported(process="ramp", rate=1.0, to_rate=5.0)
+    assert not {"request_rate", "max_concurrency"} & flat.keys()
+    assert not {"rate_qps", "concurrency"} & report.keys()
 
 
 def test_a_run_of_several_trials_asks_which(tuned):

@@ -15,7 +15,7 @@ from fuzz_streams import case
 
 BATCH = 500
 LONGEST_S = 20
-"""For one case; one that takes longer hangs."""
+"""CPU time of one case; one that takes longer hangs."""
 SHOWN = 5
 
 
@@ -23,7 +23,7 @@ def run(first: int) -> tuple[int, int, Counter, list[str]]:
     """One batch: cases, chunks compared, kinds of cases, and what went wrong."""
     chunks, kinds, wrong = 0, Counter(), []
     for seed in range(first, first + BATCH):
-        signal.alarm(LONGEST_S)
+        signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
         try:
             made = case(seed)
             kinds[made.kind] += 1
@@ -31,7 +31,7 @@ def run(first: int) -> tuple[int, int, Counter, list[str]]:
         except Exception:
             wrong.append(f"seed {seed}\n{traceback.format_exc(limit=-3)}")
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
     return BATCH, chunks, kinds, wrong
 
 
@@ -45,7 +45,7 @@ def main() -> int:
     options.add_argument("--first", type=int, default=0, help="seed of the first case")
     options.add_argument("--workers", type=int, default=os.cpu_count())
     given = options.parse_args()
-    signal.signal(signal.SIGALRM, _hangs)
+    signal.signal(signal.SIGPROF, _hangs)
     began, done, chunks, kinds, wrong = time.monotonic(), 0, 0, Counter(), []
     with ProcessPoolExecutor(given.workers) as pool:
         for cases, compared, of_kind, failures in pool.map(run, range(given.first, given.first + given.cases, BATCH)):

@@ -23,7 +23,7 @@ from servesmith.units import NANOS_PER_SECOND, Nanos, Seconds
 from servesmith.workload.traces import Trace, read_trace, window
 
 Times = NDArray[np.float64]
-MOST = 10_000_000
+MOST = 1_000_000
 """Arrivals that fit into memory with their requests."""
 
 

@@ -1,7 +1,8 @@
 """Ask a server what it is, what it says of itself and how it counts tokens. Never used while a load runs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 import httpx2
@@ -11,9 +12,11 @@ from servesmith.errors import MachineError
 from servesmith.load.client import CHAT
 from servesmith.load.http1 import Address
 from servesmith.units import Seconds
-from servesmith.workload.base import ServerKind
+from servesmith.workload.base import Message, ServerKind
 
 Answer = TypeVar("Answer")
+Fields = Mapping[str, Any]
+"""Fields of a request body."""
 
 COMPLETIONS = "/v1/completions"
 _OWNERS: dict[str, ServerKind] = {
@@ -93,10 +96,25 @@ class ServerTokenizer:
     `/tokenize`, else the `usage` of requests for a single token. `how` names it.
     """
 
-    def __init__(self, url: str, *, model: str = "", key: str = "", timeout_s: Seconds = 60.0) -> None:
-        """Raises MachineError if no way to count works."""
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str = "",
+        key: str = "",
+        timeout_s: Seconds = 60.0,
+        template: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """`template` is given to the chat template, as `chat_template_kwargs`. Raises MachineError if no way to count
+        works."""
         self._client = _client(url, key, timeout_s)
-        ways: tuple[_Way, ...] = (_LlamaCpp(self._client), _Vllm(self._client, model), _Usage(self._client, model))
+        named = {"model": model} if model else {}
+        chat = {"chat_template_kwargs": dict(template)} if template else {}
+        ways: tuple[_Way, ...] = (
+            _LlamaCpp(self._client, chat),
+            _Vllm(self._client, named, chat),
+            _Usage(self._client, named, chat),
+        )
         self._way = next((way for way in ways if _works(way)), None)
         if self._way is None:
             self.close()
@@ -108,7 +126,11 @@ class ServerTokenizer:
 
     def count_chat(self, text: str) -> int:
         """Prompt tokens of one user message, chat template included."""
-        return self._counter.count_chat(text)
+        return self._counter.count_messages(_messages(text))
+
+    def count_messages(self, messages: Sequence[Message]) -> int:
+        """Prompt tokens of a whole chat, chat template included."""
+        return self._counter.count_messages(messages)
 
     def count_text(self, text: str) -> int:
         """Prompt tokens of a plain text, with whatever the server puts before it."""
@@ -137,14 +159,14 @@ class _Way(Protocol):
 
     name: str
 
-    def count_chat(self, text: str) -> int: ...
+    def count_messages(self, messages: Sequence[Message]) -> int: ...
     def count_text(self, text: str) -> int: ...
     def tokenize(self, text: str) -> list[int]: ...
 
 
 def _works(way: _Way) -> bool:
     try:
-        return way.count_chat("hello there") > 0
+        return way.count_messages(_messages("hello there")) > 0
     except MachineError:
         return False
 
@@ -180,7 +202,7 @@ class _Answer(msgspec.Struct):
     usage: _PromptTokens
 
 
-def _messages(text: str) -> list[dict[str, str]]:
+def _messages(text: str) -> list[Message]:
     return [{"role": "user", "content": text}]
 
 
@@ -189,11 +211,12 @@ class _LlamaCpp:
 
     name = "tokenize and apply-template"
 
-    def __init__(self, client: httpx2.Client) -> None:
+    def __init__(self, client: httpx2.Client, chat: Fields) -> None:
         self._client = client
+        self._chat = chat
 
-    def count_chat(self, text: str) -> int:
-        filled = _post(self._client, "/apply-template", {"messages": _messages(text)}, _Template)
+    def count_messages(self, messages: Sequence[Message]) -> int:
+        filled = _post(self._client, "/apply-template", {"messages": messages, **self._chat}, _Template)
         return len(self._ids(filled.prompt, special=True))
 
     def count_text(self, text: str) -> int:
@@ -212,12 +235,13 @@ class _Vllm:
 
     name = "tokenize"
 
-    def __init__(self, client: httpx2.Client, model: str) -> None:
+    def __init__(self, client: httpx2.Client, model: Fields, chat: Fields) -> None:
         self._client = client
-        self._model = {"model": model} if model else {}
+        self._model = model
+        self._chat = chat
 
-    def count_chat(self, text: str) -> int:
-        body = {**self._model, "messages": _messages(text), "add_generation_prompt": True}
+    def count_messages(self, messages: Sequence[Message]) -> int:
+        body = {**self._model, "messages": messages, "add_generation_prompt": True, **self._chat}
         return len(_post(self._client, "/tokenize", body, _Tokens).tokens)
 
     def count_text(self, text: str) -> int:
@@ -242,28 +266,40 @@ class _Usage:
     _SALT = "Count this. "
     _SAMPLE = "Hello there"
 
-    def __init__(self, client: httpx2.Client, model: str) -> None:
+    def __init__(self, client: httpx2.Client, model: Fields, chat: Fields) -> None:
         self._client = client
-        self._model = {"model": model} if model else {}
+        self._model = model
+        self._chat = chat
         self._salt_tokens: dict[str, int] = {}
 
-    def count_chat(self, text: str) -> int:
-        return self._count(CHAT, text)
+    def count_messages(self, messages: Sequence[Message]) -> int:
+        first, *others = messages
+        content = first.get("content")
+        if not isinstance(content, str):  # parts: images and the like
+            return self._ask(CHAT, self._chat_of(messages))
+        salted = {**first, "content": f"{self._SALT}{content}"}
+        return self._ask(CHAT, self._chat_of([salted, *others])) - self._salt(CHAT)
 
     def count_text(self, text: str) -> int:
-        return self._count(COMPLETIONS, text)
+        return self._ask(COMPLETIONS, {"prompt": self._SALT + text}) - self._salt(COMPLETIONS)
 
     def tokenize(self, text: str) -> list[int]:
         raise MachineError(
             "The server gives no token ids: it has no /tokenize.", "Use text: words, or a server that has it."
         )
 
-    def _count(self, path: str, text: str) -> int:
+    def _salt(self, path: str) -> int:
         if path not in self._salt_tokens:
-            self._salt_tokens[path] = self._ask(path, self._SALT + self._SAMPLE) - self._ask(path, self._SAMPLE)
-        return self._ask(path, self._SALT + text) - self._salt_tokens[path]
+            salted, plain = (
+                self._ask(path, self._chat_of(_messages(text)) if path == CHAT else {"prompt": text})
+                for text in (self._SALT + self._SAMPLE, self._SAMPLE)
+            )
+            self._salt_tokens[path] = salted - plain
+        return self._salt_tokens[path]
 
-    def _ask(self, path: str, text: str) -> int:
-        asked = {"messages": _messages(text)} if path == CHAT else {"prompt": text}
+    def _chat_of(self, messages: Sequence[Message]) -> dict[str, Any]:
+        return {"messages": messages, **self._chat}
+
+    def _ask(self, path: str, asked: dict[str, Any]) -> int:
         body = {**self._model, **asked, "max_tokens": 1, "temperature": 0}
         return _post(self._client, path, body, _Answer).usage.prompt_tokens

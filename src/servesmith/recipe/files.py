@@ -19,6 +19,7 @@ from servesmith.errors import InputError, MachineError, Problem
 from servesmith.recipe import yamltext
 from servesmith.recipe.model import Case, Recipe
 from servesmith.recipe.paths import Path, join_dotted, merge, nested, resolve, set_path, split_dotted
+from servesmith.recipe.presets import named_preset, preset_layers, preset_names
 from servesmith.recipe.problems import fields_below, nearest, problems_of
 from servesmith.recipe.secrets import LEAK, leaks
 from servesmith.recipe.yamltext import Document, Layout, Mark, nearest_mark
@@ -164,10 +165,14 @@ def _merged(documents: Sequence[Document]) -> tuple[dict[str, Json], Marks, list
     marks: Marks = {}
     problems: list[Problem] = []
     for document in documents:
-        over, over_marks = _joined(document, data)
-        problems += _null_problems(over, data, over_marks)
-        data = merge(data, over, keep_null=_is_json_place)
-        marks.update(over_marks)
+        preset = named_preset(document)
+        if preset is not None:  # it takes the place of the whole workload so far
+            data.pop("workload", None)
+        for layer in (document,) if preset is None else preset_layers(preset, document):
+            over, over_marks = _joined(layer, data)
+            problems += _null_problems(over, data, over_marks)
+            data = merge(data, over, keep_null=_is_json_place)
+            marks.update(over_marks)
     data.pop("extends", None)
     return data, marks, problems
 
@@ -256,7 +261,9 @@ def _url_problems(data: Mapping[str, Json], marks: Marks) -> list[Problem]:
 
 
 def _valid_names(path: Path) -> Sequence[str]:
-    return (*TOP_FIELDS, "extends") if path == ("recipe",) else fields_below(Case, path)
+    if path == ("recipe",):
+        return (*TOP_FIELDS, "extends")
+    return (*fields_below(Case, path), *(("preset",) if path == ("workload",) else ()))
 
 
 def _shown(path: Path) -> Path:
@@ -334,6 +341,8 @@ def case_schema() -> dict[str, Any]:
     for name in ("env", *_OPEN):
         values = recipe["properties"][name]["additionalProperties"]
         recipe["properties"][name]["additionalProperties"] = {"anyOf": [values, {"type": "null"}]}
+    preset = {"enum": list(preset_names()), "description": "A workload by name; what stands beside it is laid over it"}
+    schema["$defs"]["Workload"]["properties"]["preset"] = preset
     base = {"type": "string", "description": "A recipe file to start from, relative to this one"}
     sections = {name: schema["properties"][name] for name in SECTIONS}
     return {

@@ -18,7 +18,7 @@ def check(case: Case, known_flags: frozenset[str] | None) -> tuple[Problem, ...]
     """Everything found, each with its remedy. `known_flags`: what the engine honours; None if that is not known."""
     recipe = case.recipe
     found = [*_flags(recipe, known_flags), *_twice(recipe), *_model(recipe), *_files(recipe)]
-    return (*found, *_image(recipe), *_lossy(case), *_load(case))
+    return (*found, *_image(recipe), *_lossy(case), *_prefixes(case), *_data(case), *_schedule(case))
 
 
 def _flags(recipe: Recipe, known: frozenset[str] | None) -> Iterator[Problem]:
@@ -98,7 +98,45 @@ def _lossy(case: Case) -> Iterator[Problem]:
             yield Problem(message, f"Delete it if the loss is not wanted: {', '.join(lever.set)}.", field="flags")
 
 
-def _load(case: Case) -> Iterator[Problem]:
-    if case.workload.shared_prefix_tokens >= case.workload.prompt_tokens:
+def _prefixes(case: Case) -> Iterator[Problem]:
+    workload = case.workload
+    shared = workload.prefixes.tokens if workload.prefixes else workload.shared_prefix_tokens
+    fixed = not (workload.prompt_lengths or workload.inferencex or workload.dataset)
+    if fixed and shared >= workload.prompt_tokens:
         message = "The shared prefix is as long as the whole prompt, so all prompts would be one."
-        yield Problem(message, "Make it shorter than prompt_tokens.", field="workload.shared_prefix_tokens")
+        field = "workload.prefixes.tokens" if workload.prefixes else "workload.shared_prefix_tokens"
+        yield Problem(message, "Make it shorter than prompt_tokens.", field=field)
+
+
+def _data(case: Case) -> Iterator[Problem]:
+    """Files that the workload and the load are read from."""
+    workload, arrivals = case.workload, case.load.arrivals
+    files = {
+        "workload.prompt_lengths.trace": workload.prompt_lengths.trace if workload.prompt_lengths else "",
+        "workload.output_lengths.trace": workload.output_lengths.trace if workload.output_lengths else "",
+        "workload.dataset.path": workload.dataset.path if workload.dataset else "",
+        "load.arrivals.trace": arrivals.trace if arrivals else "",
+    }
+    for field, path in files.items():
+        if path and not _exists(path):
+            yield Problem(f"There is no {path}.", "Correct the path, seen from where servesmith is run.", field=field)
+
+
+def _schedule(case: Case) -> Iterator[Problem]:
+    """What the load would leave out, or do otherwise than it seems."""
+    arrivals, workload, load = case.load.arrivals, case.workload, case.load
+    lasts = load.warmup_s + load.window_s
+    steps = sum(step.seconds for step in arrivals.steps) if arrivals else 0.0
+    if steps > lasts:
+        message = f"The steps last {steps:g} s, warm-up and window {lasts:g} s: what is due later is not sent."
+        yield Problem(message, f"Set load.window_s to {steps - load.warmup_s:g}.", field="load.arrivals.steps")
+    own = ("prompt_lengths", "output_lengths", "prefixes", "sessions", "dataset", "inferencex")
+    for name in own if arrivals and arrivals.process == "trace" else ():
+        if getattr(workload, name):
+            message = "A trace that is replayed has lengths and prefixes of its own, so this says nothing."
+            yield Problem(message, "Delete it, or use another process.", field=f"workload.{name}")
+    if workload.inferencex and not arrivals and workload.inferencex.prompts != 10 * load.streams:
+        message = (
+            f"InferenceX sends 10 prompts a stream, which are {10 * load.streams}, and their number changes lengths."
+        )
+        yield Problem(message, f"Set it to {10 * load.streams}.", field="workload.inferencex.prompts")

@@ -86,7 +86,7 @@ class Lengths(Noun):
 
     kind: Literal["fixed", "uniform", "lognormal", "trace"] = Field(
         description="fixed: always `tokens`; uniform: `low` to `high`, both included; lognormal: of `mean` and "
-        "`stdev`, drawn again while outside `low` and `high`; trace: lengths of rows of a trace, drawn with replacement"
+        "`stdev`, cut off at `low` and `high`; trace: the lengths of rows of a trace, drawn with replacement"
     )
     tokens: Whole = 0
     low: Whole = Field(default=0, description="Shortest; 0: 1 token")

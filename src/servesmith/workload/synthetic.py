@@ -1,36 +1,31 @@
-"""Prompts of exact length out of seeded words or token ids.
+"""Prompts of exact length out of seeded words or token ids, and every other kind of workload: the door to this room.
 
 Each prompt begins with words that no other prompt of the set begins with, so that a server's prefix cache
 cannot serve it. Two things before them are shared all the same: what the chat template puts first (a system
 prompt, a few tens of tokens, unavoidable) and a shared prefix where the workload asks for one.
+
+Sessions are built before the clock starts, as everything is, so the answers that later turns repeat are canned words of
+the length that was asked for, not what the server will have answered. What it computed for its own answer cannot serve
+the next turn from its prefix cache; the prompt of the turn before can.
 """
 
-import random
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import msgspec
-
-from servesmith.errors import InputError, Problem
+from servesmith.errors import InputError
 from servesmith.recipe.model import Workload
-from servesmith.workload.base import Prompt, ServerKind, Tokenizer
-from servesmith.workload.words import WORDS
+from servesmith.workload.base import Prompt, PromptSet, ServerKind, Tokenizer
+from servesmith.workload.bodies import Bodies
+from servesmith.workload.dataset import from_file
+from servesmith.workload.ids import Ids, check_ids
+from servesmith.workload.plan import Plan, cached_share, planned, prefixes_of, replayed
+from servesmith.workload.texts import NONCE, Counter, Texts, check_lengths
+from servesmith.workload.traces import Trace
 
-NONCE = 3
-"""Words, or token ids, at the front that are unique to a prompt: enough for len(WORDS)**3 prompts."""
-_TRIES = 60
-_POOL_WORDS = 600
+__all__ = ["NONCE", "build", "build_rows", "build_set"]
 
-_PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
-_RUNNING_USAGE: dict[str, Any] = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
-_LENGTH_FIELDS: dict[ServerKind, dict[str, Any]] = {
-    "openai": {"ignore_eos": True},
-    # The running count makes tokens per chunk exact: a character of several tokens comes as one chunk.
-    "llamacpp": {"ignore_eos": True, "timings_per_token": True},
-    "vllm": {"ignore_eos": True, **_RUNNING_USAGE},
-    "sglang": {"ignore_eos": True, **_RUNNING_USAGE},
-    "sim": {"ignore_eos": True, **_RUNNING_USAGE},
-}
+CALIBRATE_FROM = 1_000
+"""Prompts from which on it takes fewer calls to count each word than each prompt."""
+_SAMPLE = 200
 
 
 def build(
@@ -42,132 +37,102 @@ def build(
     model: str = "",
     server: ServerKind = "openai",
 ) -> tuple[Prompt, ...]:
-    """`count` prompts, each of exactly `workload.prompt_tokens` by `tokenizer`; equal seeds give equal prompts.
+    """`count` prompts, each of exactly its length by `tokenizer`; equal seeds give equal prompts.
 
-    Raises InputError if the lengths cannot be met (it names the shortest that can), MachineError if the
-    server does not count.
+    Raises InputError if the lengths cannot be met (it names the shortest that can) or a file cannot be read,
+    MachineError if the server does not count.
     """
+    return build_set(workload, tokenizer, seed, count, model=model, server=server).prompts
+
+
+def build_set(
+    workload: Workload,
+    tokenizer: Tokenizer,
+    seed: int,
+    count: int,
+    *,
+    model: str = "",
+    server: ServerKind = "openai",
+) -> PromptSet:
+    """As `build`, with what is known of the prompts as a whole."""
+    bodies = Bodies(workload, model, server)
+    if workload.dataset:
+        return from_file(bodies, tokenizer, seed, count)
+    plans = planned(workload, seed, count)
+    notes: tuple[str, ...] = ()
+    if workload.inferencex and count > workload.inferencex.prompts:
+        notes = (f"InferenceX sends {workload.inferencex.prompts} requests; their lengths were repeated for {count}",)
     if workload.text == "ids":
-        contents: Sequence[Any] = _id_prompts(workload, tokenizer, seed, count)
-    else:
-        contents = _texts(workload, tokenizer, seed, count)
-    path = _PATHS[workload.api]
-    return tuple(
-        Prompt(index, _body(workload, content, model, server), workload.prompt_tokens, workload.output_tokens, path)
-        for index, content in enumerate(contents)
-    )
+        made = Ids(workload, tokenizer, seed)
+        check_ids(workload, plans)
+        prompts = tuple(bodies.prompt(plan, ids) for plan, ids in made.of(plans))
+        return PromptSet(prompts, 0, _cached(workload, plans), notes)
+    prompts, counted = _worded(bodies, tokenizer, seed, plans)
+    return PromptSet(prompts, counted, _cached(workload, plans), notes)
 
 
-def _body(workload: Workload, content: str | list[int], model: str, server: ServerKind) -> bytes:
-    """The JSON body: an answer of exactly `output_tokens`, streamed, with usage at its end.
+def build_rows(
+    workload: Workload,
+    tokenizer: Tokenizer,
+    seed: int,
+    trace: Trace,
+    *,
+    model: str = "",
+    server: ServerKind = "openai",
+) -> PromptSet:
+    """One prompt for each row of a trace, with the row's lengths; the workload's own lengths do not count.
 
-    A field of `workload.extra` replaces ours; null takes it away.
+    With text: ids, blocks that rows have in common become equal ids, so that prefixes are shared as they were when the
+    trace was recorded; with words every prompt is unique. Raises as `build` does.
     """
-    asked = {"messages": [{"role": "user", "content": content}]} if workload.api == "chat" else {"prompt": content}
-    fields: dict[str, Any] = {
-        "model": model or None,
-        **asked,
-        "max_tokens": workload.output_tokens,
-        "temperature": workload.temperature,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        **_LENGTH_FIELDS[server],
-        **({"min_tokens": workload.output_tokens} if server == "vllm" else {}),
-        **workload.extra,
-    }
-    return msgspec.json.encode({name: value for name, value in fields.items() if value is not None})
+    bodies, plans = Bodies(workload, model, server), replayed(trace)
+    if workload.text == "ids":
+        made = Ids(workload, tokenizer, seed, trace.block_tokens)
+        prompts = tuple(bodies.prompt(plan, ids) for plan, ids in made.of(plans))
+        return PromptSet(prompts, 0, cached_share(plans, 0, trace.block_tokens))
+    prompts, counted = _worded(bodies, tokenizer, seed, plans, replay=True)
+    notes = ("the trace's shared prefixes were not rebuilt: that takes text: ids",) if trace.block_tokens else ()
+    return PromptSet(prompts, counted, 0.0, notes)
 
 
-def _texts(workload: Workload, tokenizer: Tokenizer, seed: int, count: int) -> list[str]:
-    words = list(WORDS)
-    random.Random(f"{seed}/nonce").shuffle(words)
-    count_tokens = tokenizer.count_chat if workload.api == "chat" else tokenizer.count_text
-    frame = count_tokens(words[0]) + count_tokens(words[1]) - count_tokens(f"{words[0]} {words[1]}")
-    if workload.prompt_tokens < frame + workload.shared_prefix_tokens + NONCE:
-        raise _too_small(workload, frame)
-    shared_length = workload.shared_prefix_tokens + frame
-    shared = (
-        _fit([], shared_length, frame, count_tokens, random.Random(f"{seed}/shared")) if shared_length > frame else []
-    )
-    return [
-        " ".join(
-            _fit(
-                [*shared, *_nonce(words, index)],
-                workload.prompt_tokens,
-                frame,
-                count_tokens,
-                random.Random(f"{seed}/{index}"),
-            )
-        )
-        for index in range(count)
-    ]
+def _cached(workload: Workload, plans: Sequence[Plan]) -> float:
+    pool = prefixes_of(workload)
+    return cached_share(plans, pool.tokens if pool else 0)
 
 
-def _too_small(workload: Workload, frame: int) -> InputError:
-    least = frame + workload.shared_prefix_tokens + NONCE
-    return InputError(
-        Problem(
-            f"{workload.prompt_tokens} prompt tokens are too few: what the server puts around a prompt takes {frame}, "
-            f"the shared prefix {workload.shared_prefix_tokens}, the words that make a prompt unique {NONCE}.",
-            f"Set prompt_tokens to {least} or more.",
-            field="workload.prompt_tokens",
-        )
-    )
+def _worded(
+    bodies: Bodies, tokenizer: Tokenizer, seed: int, plans: Sequence[Plan], *, replay: bool = False
+) -> tuple[tuple[Prompt, ...], int]:
+    """Prompts out of words, and how many of them the server counted whole.
 
-
-def _nonce(symbols: Sequence[Any], index: int) -> list[Any]:
-    """`index` as digits of base len(symbols), the fastest changing first: neighbours differ at once."""
-    digits: list[Any] = []
-    for _ in range(NONCE):
-        index, digit = divmod(index, len(symbols))
-        digits.append(symbols[digit])
-    return digits
-
-
-def _fit(
-    head: Sequence[str], target: int, frame: int, count_tokens: Callable[[str], int], rng: random.Random
-) -> list[str]:
-    """`head` with random words behind it, exactly `target` tokens. Raises InputError if none is found.
-
-    A common word is one token in nearly every vocabulary, so the first try mostly fits; else words are added
-    or taken away by what a word was seen to take, and the last one is drawn anew where it stands in the way.
+    A large set is counted by its words. The same search with either way of counting finds the same texts, so the
+    set does not hang on its size; where the sample shows that words do not add up, every prompt is counted.
     """
-    words = [*head, *rng.choices(WORDS, k=max(0, target - frame - len(head)))]
-    for _ in range(_TRIES):
-        tokens = count_tokens(" ".join(words))
-        if tokens == target:
-            return words
-        if tokens > target and len(words) == len(head):
-            raise _unmet(target, f"Set it to {tokens} or more.")
-        a_word = max(1.0, (tokens - frame) / max(1, len(words)))
-        step = max(1, round(abs(target - tokens) / a_word))
-        if tokens < target:
-            words = [*words, *rng.choices(WORDS, k=step)]
-        else:
-            words = [*words[: max(len(head), len(words) - step - 1)], rng.choice(WORDS)]
-    raise _unmet(target, "Set it a little higher or lower.")
+    if len(plans) >= CALIBRATE_FROM:
+        try:
+            quick = _built(bodies, Counter(bodies.workload, tokenizer, fast=True), seed, plans, replay=replay)
+        except InputError:  # say what is wrong by the server's own count
+            quick = None
+        if quick is not None:
+            return quick
+    slow = _built(bodies, Counter(bodies.workload, tokenizer, fast=False), seed, plans, replay=replay)
+    assert slow is not None  # what the server counted needs no check
+    return slow
 
 
-def _unmet(target: int, remedy: str) -> InputError:
-    message = f"No prompt of exactly {target} tokens was found with the server's tokenizer."
-    return InputError(Problem(message, remedy, field="workload.prompt_tokens"))
-
-
-def _id_prompts(workload: Workload, tokenizer: Tokenizer, seed: int, count: int) -> list[list[int]]:
-    """Random ids out of those that ordinary and made-up words have: never a special token, always in the vocabulary."""
-    if workload.api != "completions":
-        raise InputError(
-            Problem(
-                "Token ids can only be sent to the completions API.", "Set api: completions.", field="workload.text"
-            )
-        )
-    if workload.prompt_tokens < workload.shared_prefix_tokens + NONCE:
-        raise _too_small(workload, 0)
-    rng = random.Random(f"{seed}/ids")
-    syllables = [consonant + vowel for consonant in "bcdfghjklmnprstvwz" for vowel in "aeiou"]
-    made_up = ["".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(_POOL_WORDS)]
-    pool = sorted(set(tokenizer.tokenize(" ".join([*WORDS, *made_up]))))
-    rng.shuffle(pool)
-    shared = rng.choices(pool, k=workload.shared_prefix_tokens)
-    rest = workload.prompt_tokens - len(shared) - NONCE
-    return [[*shared, *_nonce(pool, index), *rng.choices(pool, k=rest)] for index in range(count)]
+def _built(
+    bodies: Bodies, counter: Counter, seed: int, plans: Sequence[Plan], *, replay: bool
+) -> tuple[tuple[Prompt, ...], int] | None:
+    """None if a prompt of the sample is not as long as the sum of its words says."""
+    texts = Texts(bodies.workload, counter, seed)
+    check_lengths(bodies.workload, plans, texts.frame, replay=replay)
+    every = max(1, len(plans) // _SAMPLE) if counter.fast else 0
+    prompts: list[Prompt] = []
+    counted = 0
+    for plan, parts in texts.of(plans):
+        if every and plan.index % every == 0:
+            counted += 1
+            if counter.exactly(parts) != plan.prompt_tokens:
+                return None
+        prompts.append(bodies.prompt(plan, texts.content(parts)))
+    return tuple(prompts), counted if every else len(prompts)

@@ -119,3 +119,48 @@ def test_properties_are_what_answers_with_json():
     routes = {"/props": lambda _: (200, {"total_slots": 4}), "/slots": lambda _: (501, {"error": "off"})}
     with serving(Script(routes=routes)) as server:
         assert properties(server.url, ["/props", "/slots", "/none"]) == {"/props": {"total_slots": 4}}
+
+
+def whole_chat(seen: list[dict]):
+    """Routes that count every message, and keep what else they were asked."""
+
+    def text(body):
+        seen.append(body)
+        return " ".join(["<s>", *(message["content"] for message in body["messages"]), "</s>"])
+
+    llamacpp = {
+        **LLAMACPP,
+        "/apply-template": lambda body: (200, {"prompt": text(body).removeprefix("<s> ")}),
+    }
+    vllm = {
+        **VLLM,
+        "/tokenize": lambda body: (200, {"tokens": ids(text(body)) if "messages" in body else ids(body["prompt"])}),
+    }
+    usage = {
+        **usage_only([]),
+        "/v1/chat/completions": lambda body: (200, {"usage": {"prompt_tokens": len(ids(text(body)))}}),
+    }
+    return llamacpp, vllm, usage
+
+
+@pytest.mark.parametrize("way", [0, 1, 2])
+def test_whole_chats_are_counted_with_what_the_template_is_told(way):
+    chat = [
+        {"role": "user", "content": "one two"},
+        {"role": "assistant", "content": "three"},
+        {"role": "user", "content": "four"},
+    ]
+    seen: list[dict] = []
+    with serving(Script(routes=whole_chat(seen)[way])) as server:
+        tokenizer = ServerTokenizer(server.url, model="m-1", template={"enable_thinking": False})
+        assert tokenizer.count_messages(chat) == 6
+        assert tokenizer.count_chat("one two three") == 5
+        tokenizer.close()
+    assert all(body["chat_template_kwargs"] == {"enable_thinking": False} for body in seen)
+
+
+def test_without_a_template_argument_none_is_sent():
+    seen: list[dict] = []
+    with serving(Script(routes=whole_chat(seen)[1])) as server:
+        ServerTokenizer(server.url, model="m-1").close()
+    assert seen and all("chat_template_kwargs" not in body for body in seen)

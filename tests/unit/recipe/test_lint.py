@@ -3,14 +3,29 @@
 import pytest
 
 from servesmith.recipe.lint import check
-from servesmith.recipe.model import Case, Overlay, Recipe, Workload
+from servesmith.recipe.model import (
+    Arrivals,
+    Case,
+    Dataset,
+    InferenceX,
+    Lengths,
+    Load,
+    Overlay,
+    Prefixes,
+    Recipe,
+    Sessions,
+    Step,
+    Workload,
+)
 
 KNOWN = frozenset({"parallel", "np", "xyz", "threads", "cache-type-k", "cache-type-v", "kv-unified", "api-key"})
 
 
-def found(known=None, workload=None, **fields):
+def found(known=None, workload=None, load=None, **fields):
     base = {"name": "a", "engine": "llamacpp", "model": "org/model"}
-    problems = check(Case(recipe=Recipe(**{**base, **fields}), workload=workload or Workload()), known)
+    problems = check(
+        Case(recipe=Recipe(**{**base, **fields}), workload=workload or Workload(), load=load or Load()), known
+    )
     assert all(problem.remedy for problem in problems)
     return {problem.field: f"{problem.message} {problem.remedy}" for problem in problems}
 
@@ -77,3 +92,31 @@ def test_prompts_that_are_all_prefix():
     assert (
         "shorter" in found(workload=Workload(prompt_tokens=8, shared_prefix_tokens=8))["workload.shared_prefix_tokens"]
     )
+    assert found(workload=Workload(prompt_tokens=8, prefixes=Prefixes(tokens=9))).keys() == {"workload.prefixes.tokens"}
+    assert found(workload=Workload(prompt_lengths=Lengths(kind="uniform", high=99), shared_prefix_tokens=64)) == {}
+
+
+def test_files_of_the_workload_and_the_load(tmp_path):
+    lengths = Lengths(kind="trace", trace="/nowhere/a")
+    workload = Workload(prompt_lengths=lengths, output_lengths=lengths)
+    assert found(workload=workload).keys() == {"workload.prompt_lengths.trace", "workload.output_lengths.trace"}
+    assert found(workload=Workload(dataset=Dataset(path="/nowhere/b"))).keys() == {"workload.dataset.path"}
+    assert found(workload=Workload(dataset=Dataset(path=str(tmp_path)))) == {}
+    load = Load(arrivals=Arrivals(process="trace", trace="/nowhere/c"))
+    assert found(load=load).keys() == {"load.arrivals.trace"}
+
+
+def test_what_a_schedule_leaves_out(tmp_path):
+    steps = Arrivals(process="steps", steps=(Step(rate=1, seconds=30),))
+    said = found(load=Load(arrivals=steps, warmup_s=2, window_s=20))
+    assert "load.window_s to 28" in said["load.arrivals.steps"]
+    assert found(load=Load(arrivals=steps, warmup_s=2, window_s=28)) == {}
+    trace = Load(arrivals=Arrivals(process="trace", trace=str(tmp_path)))
+    assert found(load=trace, workload=Workload(sessions=Sessions())).keys() == {"workload.sessions"}
+    assert found(load=trace) == {}
+
+
+def test_inferencex_has_ten_prompts_a_stream():
+    said = found(workload=Workload(inferencex=InferenceX(prompts=640)), load=Load(streams=8))
+    assert "Set it to 80" in said["workload.inferencex.prompts"]
+    assert found(workload=Workload(inferencex=InferenceX(prompts=80)), load=Load(streams=8)) == {}

@@ -43,6 +43,49 @@ RECIPES = {
     "endpoint-without-url": ("name: a\nengine: endpoint\n", 2, "url", "url: http"),
     "endpoint-bad-url": ("name: a\nengine: endpoint\nurl: host:8000\n", 3, "url", "http://"),
     "url-without-endpoint": (GOOD + "url: http://h:1\n", 4, "url", "engine: endpoint"),
+    "arrivals-without-rate": (GOOD + "load:\n  arrivals: {}\n", 5, "load.arrivals.rate", "Add `rate:`"),
+    "arrivals-unused-field": (
+        GOOD + "load:\n  arrivals:\n    rate: 3\n    burstiness: 2\n", 7, "load.arrivals.burstiness", "Delete it"),
+    "arrivals-steps-too-short": (
+        GOOD + "load:\n  arrivals:\n    process: steps\n    steps: [{rate: 3, seconds: 2}]\n", 7,
+        "load.arrivals.steps", "Add a step"),
+    "arrivals-all-pauses": (
+        GOOD + "load:\n  arrivals:\n    process: steps\n    steps: [{rate: 0, seconds: 99}]\n", 7,
+        "load.arrivals.steps", "a rate"),
+    "arrivals-drop-unbounded": (
+        GOOD + "load:\n  arrivals:\n    rate: 1\n    overload: drop\n", 7, "load.arrivals.overload", "max_in_flight"),
+    "arrivals-window-backwards": (
+        GOOD + "load:\n  arrivals:\n    process: trace\n    trace: a\n    start_s: 9\n    end_s: 8\n", 9,
+        "load.arrivals.end_s", "above 9"),
+    "arrivals-trace-without-path": (
+        GOOD + "load:\n  arrivals:\n    process: trace\n", 5, "load.arrivals.trace", "Add `trace:`"),
+    "step-without-seconds": (
+        GOOD + "load:\n  arrivals:\n    steps:\n    - rate: 3\n", 7, "load.arrivals.steps.0.seconds", "seconds:"),
+    "lengths-unused-field": (
+        GOOD + "workload:\n  prompt_lengths:\n    kind: fixed\n    tokens: 5\n    high: 9\n", 8,
+        "workload.prompt_lengths.high", "Delete it"),
+    "lengths-incomplete": (
+        GOOD + "workload:\n  prompt_lengths:\n    kind: uniform\n", 5, "workload.prompt_lengths.high", "Add `high:`"),
+    "lengths-backwards": (
+        GOOD + "workload:\n  prompt_lengths:\n    kind: uniform\n    low: 9\n    high: 3\n", 8,
+        "workload.prompt_lengths.high", "Exchange"),
+    "lengths-mean-outside": (
+        GOOD + "workload:\n  output_lengths:\n    kind: lognormal\n    mean: 9\n    high: 3\n", 7,
+        "workload.output_lengths.mean", "Widen"),
+    "template-without-chat": (
+        GOOD + "workload:\n  api: completions\n  chat_template_kwargs: {a: 1}\n", 6,
+        "workload.chat_template_kwargs", "api: chat"),
+    "two-kinds-of-prefix": (
+        GOOD + "workload:\n  shared_prefix_tokens: 3\n  prefixes: {tokens: 3}\n", 6, "workload.prefixes", "Keep one"),
+    "dataset-with-lengths": (
+        GOOD + "workload:\n  dataset: {path: a}\n  prompt_tokens: 3\n", 6, "workload.prompt_tokens", "Delete it"),
+    "inferencex-with-lengths": (
+        GOOD + "workload:\n  inferencex: {}\n  output_lengths: {kind: fixed, tokens: 3}\n", 5,
+        "workload.inferencex", "output_lengths"),
+    "inferencex-with-sessions": (
+        GOOD + "workload:\n  inferencex: {}\n  sessions: {}\n", 6, "workload.sessions", "Delete"),
+    "unknown-preset": (GOOD + "workload:\n  preset: chat-5\n", 5, "workload.preset", "`chat-5to1`"),
+    "preset-is-a-list": (GOOD + "workload:\n  preset: [a]\n", 5, "workload.preset", "Known"),
     "duplicate-key": (GOOD + "model: n\n", 4, "model", "first is line 3"),
     "duplicate-flag": (GOOD + "flags:\n  x: 1\n  x: 2\n", 6, "flags.x", "first is line 5"),
     "tab": (GOOD + "load:\n\tstreams: 8\n", 5, "(syntax)", "spaces"),

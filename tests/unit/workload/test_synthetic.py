@@ -4,45 +4,12 @@ import json
 from itertools import combinations
 
 import pytest
+from servertokens import GluedTokenizer, StartTokenizer, WordTokenizer
 
 from servesmith.errors import InputError
 from servesmith.recipe.model import Workload
 from servesmith.workload.synthetic import NONCE, build
 from servesmith.workload.words import WORDS
-
-TEMPLATE = 21
-
-
-class WordTokenizer:
-    """One token a word, but words that end in `long_ending` take two; a chat prompt has 21 tokens around it."""
-
-    def __init__(self, long_ending: str = "", bos: int = 1) -> None:
-        self.long_ending = long_ending
-        self.bos = bos
-        self.calls = 0
-
-    def count_chat(self, text: str) -> int:
-        self.calls += 1
-        return TEMPLATE + self._length(text)
-
-    def count_text(self, text: str) -> int:
-        self.calls += 1
-        return self.bos + self._length(text)
-
-    def tokenize(self, text: str) -> list[int]:
-        return [100 + sum(map(ord, word)) * 7 % 1009 for word in text.split()]
-
-    def _length(self, text: str) -> int:
-        return sum(2 if self.long_ending and word.endswith(self.long_ending) else 1 for word in text.split())
-
-
-class GluedTokenizer(WordTokenizer):
-    """Two short words in a row make one token, so that lengths do not add up."""
-
-    def _length(self, text: str) -> int:
-        words = text.split()
-        glued = sum(len(a) <= 4 and len(b) <= 4 for a, b in zip(words[::2], words[1::2], strict=False))
-        return len(words) - glued
 
 
 def text_of(prompt) -> str:
@@ -51,7 +18,7 @@ def text_of(prompt) -> str:
 
 
 @pytest.mark.parametrize(
-    "tokenizer", [WordTokenizer(), WordTokenizer("e"), WordTokenizer("e", bos=0), GluedTokenizer()]
+    "tokenizer", [WordTokenizer(), WordTokenizer("e"), WordTokenizer("e", bos=0), StartTokenizer("s"), GluedTokenizer()]
 )
 @pytest.mark.parametrize("api", ["chat", "completions"])
 @pytest.mark.parametrize("length", [40, 64, 301])

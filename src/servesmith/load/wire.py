@@ -95,7 +95,7 @@ class Exchange:
         self.parts.append(data)
         self.size += len(data)
         if self._streaming and self.size <= self.response_limit:
-            return (data.endswith(_END) or len(data) < len(_END)) and self._walk()
+            return (data.endswith(_END) or (len(data) < len(_END) and self._last(4) == _END)) and self._walk()
         return self._receive_more(data)
 
     def _receive_more(self, data: bytes) -> bool:

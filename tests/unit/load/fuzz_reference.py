@@ -379,7 +379,7 @@ def _count(pairs: Pairs, name: str) -> int:
 
 def same_calls(text: str, calls: list) -> bool:
     """True if a text is the calls' JSON, one after the other."""
-    decoder, at = json.JSONDecoder(object_pairs_hook=Pairs), 0
+    decoder, at = json.JSONDecoder(object_pairs_hook=Pairs, parse_int=_whole), 0
     for call in calls:
         value, at = decoder.raw_decode(text, at)
         if value != call:

@@ -26,6 +26,7 @@ from servesmith.cli import (
     doctor,
     gate,
     init,
+    knee,
     report,
     runs,
     schema,
@@ -60,7 +61,7 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
     del version
 
 
-for verb in (init, check, doctor, demo, bench, compare, gate, tune, ablate, report, runs, clean, verify, schema):
+for verb in (init, check, doctor, demo, bench, knee, compare, gate, tune, ablate, report, runs, clean, verify, schema):
     name = verb.__name__.rsplit(".", 1)[-1]
     app.command(name, **getattr(verb, "SETTINGS", {}))(getattr(verb, name))
 

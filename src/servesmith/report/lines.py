@@ -9,6 +9,7 @@ from servesmith.store.events import (
     Found,
     Gated,
     Kept,
+    KneeFound,
     NoiseMeasured,
     Noted,
     Proposed,
@@ -18,6 +19,7 @@ from servesmith.store.events import (
     TrialEnded,
     TrialResult,
 )  # fmt: skip
+from servesmith.store.knee import answer_in_words
 
 SHOWN = ("output_tokens_per_s", "ttft_p95_ms", "tpot_mean_ms")
 """What a trial's line shows of its numbers."""
@@ -75,6 +77,8 @@ def _decision_line(event: Event) -> str:
             return f"keep {event.lever}{' (undecided)' if event.undecided else ''}: {event.because}"
         case Discarded():
             return f"discard {event.lever} ({event.stage}): {event.because}"
+        case KneeFound():
+            return answer_in_words(event)
         case Noted():
             return f"note: {event.note}"
         case Resumed():

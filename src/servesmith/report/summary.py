@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from servesmith.measure.records import Metric
+from servesmith.report.curve import curve, found_knee
 from servesmith.report.headline import headline, primary_metric
 from servesmith.report.levers import ablation, lever_rows
 from servesmith.report.nouns import Change, Comparison, Point, Summary, TimeSpent, TrialRow, deciding
@@ -63,6 +64,8 @@ def summarise(events: Sequence[Event], journal: str = "") -> Summary:
         changes=_changes(run, main) if main else (),
         metrics=_last_metrics(run) if opened.verb == "bench" else {},
         gates=gates,
+        knee=found_knee(run),
+        curve=curve(run) if opened.verb == "knee" else (),
         trials=tuple(_trial_row(run, event.result) for event in run.events if isinstance(event, TrialEnded)),
         notes=tuple(event.note for event in run.events if isinstance(event, Noted)),
         doubts=_doubts(run, main) if main else (),

@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from servesmith.measure.records import Metric
+from servesmith.stats.knee import Knee
 from servesmith.stats.verdict import Arm as Arm
 from servesmith.stats.verdict import ItemsVerdict, Verdict
 
@@ -161,6 +162,15 @@ class Discarded(msgspec.Struct, frozen=True, kw_only=True, tag="discarded"):
     stage: Literal["propose", "screen", "confirm", "gate", "ablate", "budget"]
 
 
+class KneeFound(msgspec.Struct, frozen=True, kw_only=True, tag="knee-found"):
+    """Up to which level the limits are kept. Its trials are those of the run, their level stands in their keys."""
+
+    dial: str
+    """What a level turns: `streams`."""
+    limits: dict[str, float]
+    knee: Knee
+
+
 class Noted(msgspec.Struct, frozen=True, kw_only=True, tag="noted"):
     """Something a reader must know: what was shortened, what the budget cut."""
 
@@ -185,5 +195,5 @@ class RunClosed(msgspec.Struct, frozen=True, kw_only=True, tag="run-closed"):
 
 Event = (
     RunOpened | TrialStarted | TrialEnded | NoiseMeasured | Found | Proposed | Screened | Decided | Gated
-    | Kept | Discarded | Noted | Resumed | RunClosed
+    | Kept | Discarded | KneeFound | Noted | Resumed | RunClosed
 )  # fmt: skip

@@ -21,6 +21,7 @@ from servesmith.store.gates import agreement, discordance, judge_sheets
 from servesmith.store.hashing import file_digest, folder_digests
 from servesmith.store.identity import check_identity
 from servesmith.store.journal import JOURNAL, read_events
+from servesmith.store.knee import check_knees
 from servesmith.store.replay import Replay, replay
 
 _RESTORE = "Restore it from where the evidence was copied from; if that is not possible, the run proves nothing."
@@ -65,6 +66,8 @@ def verify_run(folder: Path) -> tuple[Check, ...]:
         return (journal, closed, *files)
     evidence = Evidence(folder, run, read_case(folder / "recipe.yaml"), rules_of(run.opened))
     steps = {"identity": _identity, "numbers": _numbers, "noise": _noise, "verdicts": _verdicts, "gates": _gates}
+    if run.opened.verb == "knee":
+        steps["knee"] = _knee
     return (journal, closed, *files, *(checked(name, lambda step=step: step(evidence)) for name, step in steps.items()))
 
 
@@ -227,6 +230,10 @@ def _same_verdict(name: str, told: Verdict, found: Verdict) -> None:
         before, is_now = getattr(told, field), getattr(found, field)
         if before != is_now:
             raise EvidenceError(JOURNAL, f"verdict {name}: {field} is told as {before}, its blocks give {is_now}.")
+
+
+def _knee(evidence: Evidence) -> str:
+    return check_knees(evidence.folder, evidence.run, evidence.case.goal.limits, evidence.case.recipe.digest())
 
 
 def _gates(evidence: Evidence) -> str:

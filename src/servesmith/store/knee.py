@@ -10,7 +10,7 @@ import msgspec
 from servesmith.errors import EvidenceError
 from servesmith.measure.metrics import METRICS
 from servesmith.measure.records import Metric
-from servesmith.stats.knee import Claim, Knee, KneeRules, Probe, Seen, Stage, decide
+from servesmith.stats.knee import Knee, KneeRules, Probe, Seen, Stage, decide
 from servesmith.stats.sample import percent
 from servesmith.store.events import KneeFound, RunOpened, TrialResult
 from servesmith.store.journal import JOURNAL
@@ -178,13 +178,16 @@ def answer_in_words(event: KneeFound) -> str:
                 f"break{'s' * (knee.breaks_at == 1)} it with {sure} confidence."
             )
         case "undecided":
-            low, high = knee.searched[0], knee.searched[1] or knee.top
-            return f"Undecided: nothing was shown about {limits}; single starts put the edge between {low} and {high}."
+            return f"Undecided: nothing was shown about {limits}; {_single_starts(knee)}.{_failures(knee)}"
 
 
-def share_in_words(claim: Claim, confidence: float) -> str:
-    """What the single starts of a level say of the next one."""
-    return (
-        f"{claim.kept} of {claim.starts} starts at {claim.level} kept every limit, so at least "
-        f"{percent(claim.share_low, 0)} of starts do (exact, {percent(confidence, 0)})"
-    )
+def _single_starts(knee: Knee) -> str:
+    """What the search saw, which shows nothing."""
+    low, high = knee.searched
+    return f"single starts put the edge between {low} and {high}" if high else f"single starts kept it up to {low}"
+
+
+def _failures(knee: Knee) -> str:
+    starts = {claim.level: claim for claim in knee.claims}.values()
+    failed = sum(claim.failed for claim in starts)
+    return f" {failed} of {sum(claim.starts for claim in starts)} starts at the edge failed." if failed else ""

@@ -27,10 +27,12 @@ from servesmith.cli import (
     gate,
     init,
     knee,
+    prefill,
     report,
     runs,
     schema,
     show,
+    start,
     tune,
     verify,
 )  # fmt: skip
@@ -61,7 +63,25 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
     del version
 
 
-for verb in (init, check, doctor, demo, bench, knee, compare, gate, tune, ablate, report, runs, clean, verify, schema):
+for verb in (
+    init,
+    check,
+    doctor,
+    demo,
+    bench,
+    knee,
+    prefill,
+    start,
+    compare,
+    gate,
+    tune,
+    ablate,
+    report,
+    runs,
+    clean,
+    verify,
+    schema,
+):
     name = verb.__name__.rsplit(".", 1)[-1]
     app.command(name, **getattr(verb, "SETTINGS", {}))(getattr(verb, name))
 

@@ -57,6 +57,7 @@ class SimOptions:
     hang_from_start: bool = field(default=False, metadata=_about("healthy, but never a token"))
     crash_after: int = field(default=-1, metadata=_about("die of SIGSEGV at the request after this many"))
     crash_at_start: bool = field(default=False, metadata=_about("exit 1 with a traceback"))
+    cold_start: float = field(default=0.0, metadata=_about("more of it while SIM_CACHE_DIR holds no mark of a start"))
     slow_start: float = field(default=0.0, metadata=_about("seconds of /health 503"))
     oom_at_start: bool = field(default=False, metadata=_about("exit 1, out of memory"))
     wrong_model: str = field(default="", metadata=_about("report this model name instead"))

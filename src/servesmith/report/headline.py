@@ -13,7 +13,7 @@ COMPARING = ("tune", "demo", "compare", "ablate")
 """Verbs whose result comes from blocks."""
 
 
-ALONE = ("knee",)
+ALONE = ("knee", "prefill", "start", "soak")
 """Verbs that measure one thing about one recipe; their last event says what came of it."""
 
 

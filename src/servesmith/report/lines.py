@@ -13,6 +13,7 @@ from servesmith.store.events import (
     NoiseMeasured,
     Noted,
     Proposed,
+    Ranged,
     Resumed,
     RunClosed,
     Screened,
@@ -21,7 +22,10 @@ from servesmith.store.events import (
 )  # fmt: skip
 from servesmith.store.knee import answer_in_words
 
-SHOWN = ("output_tokens_per_s", "ttft_p95_ms", "tpot_mean_ms")
+SHOWN = (
+    "output_tokens_per_s", "ttft_p95_ms", "tpot_mean_ms", "time_to_health_s", "time_to_first_token_s",
+    "prefill_tokens_per_s",
+)  # fmt: skip
 """What a trial's line shows of its numbers."""
 
 
@@ -81,6 +85,8 @@ def _decision_line(event: Event) -> str:
             return answer_in_words(event)
         case Noted():
             return f"note: {event.note}"
+        case Ranged():
+            return ""
         case Resumed():
             return f"resumed at {event.at}"
         case RunClosed():

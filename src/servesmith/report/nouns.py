@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from servesmith.measure.records import Metric
+from servesmith.stats.ranges import Range
 from servesmith.stats.verdict import Estimate, Says, Verdict
 from servesmith.store.events import Arm, Ending, Found, Gated, KneeFound, NoiseMeasured
 
@@ -184,6 +185,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a `knee`; None where there is none."""
     curve: tuple[CurvePoint, ...]
     """Every level that a `knee` measured, rising."""
+    ranges: dict[str, dict[str, Range]]
+    """Arm to metric to median and range over its starts, of a `start` or a `prefill`."""
     trials: tuple[TrialRow, ...]
     notes: tuple[str, ...]
     doubts: tuple[str, ...]

@@ -7,7 +7,10 @@ from typing import Literal
 
 import msgspec
 
+from servesmith.measure.metrics import METRICS
+from servesmith.measure.prefill import PREFILL_METRICS
 from servesmith.measure.records import Metric
+from servesmith.measure.startup import STARTUP_METRICS
 from servesmith.report.nouns import Comparison, CurvePoint, Summary, Worth
 from servesmith.report.words import (
     amount,
@@ -92,6 +95,7 @@ def main_tables(summary: Summary) -> tuple[Table, ...]:
         change_table(summary),
         curve_table(summary),
         claim_table(summary),
+        range_table(summary),
         metric_table(summary.metrics),
     )
 
@@ -235,6 +239,38 @@ def _kept(point: CurvePoint) -> str:
     """How many starts kept the limits, and what was shown of the level."""
     told = f"{point.kept} of {point.starts} kept"
     return f"{told}; shown: {point.says}" if point.says else told
+
+
+def range_table(summary: Summary) -> Table:
+    """Median and range of every metric of every arm; how surely the range holds the median of all starts."""
+    rows = [
+        Row(
+            (
+                arm,
+                metric_name(key),
+                amount(found.median, unit_of(key)),
+                amount(found.low, unit_of(key)),
+                amount(found.high, unit_of(key)),
+                str(found.starts),
+                percent_of(found.confidence),
+            )
+        )
+        for arm, metrics in summary.ranges.items()
+        for key, found in metrics.items()
+    ]
+    heads = ("what", "metric", "median>", "smallest>", "largest>", "starts>", "confidence>")
+    return Table("Medians and ranges", columns(*heads), tuple(rows))
+
+
+def unit_of(key: str) -> str:
+    """The unit of a metric of any kind."""
+    kinds = METRICS | STARTUP_METRICS | PREFILL_METRICS
+    return kinds[key].unit if key in kinds else ""
+
+
+def percent_of(share: float) -> str:
+    """A share for people; nothing can be said from a single start."""
+    return f"{100 * share:.0f} %" if share > 0 else "-"
 
 
 def claim_table(summary: Summary) -> Table:

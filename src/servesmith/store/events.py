@@ -6,6 +6,7 @@ import msgspec
 
 from servesmith.measure.records import Metric
 from servesmith.stats.knee import Knee
+from servesmith.stats.ranges import Range
 from servesmith.stats.verdict import Arm as Arm
 from servesmith.stats.verdict import ItemsVerdict, Verdict
 
@@ -171,6 +172,12 @@ class KneeFound(msgspec.Struct, frozen=True, kw_only=True, tag="knee-found"):
     knee: Knee
 
 
+class Ranged(msgspec.Struct, frozen=True, kw_only=True, tag="ranged"):
+    """Medians and ranges over single starts, by arm and metric. An arm is the second part of its trials' keys."""
+
+    arms: dict[str, dict[str, Range]]
+
+
 class Noted(msgspec.Struct, frozen=True, kw_only=True, tag="noted"):
     """Something a reader must know: what was shortened, what the budget cut."""
 
@@ -195,5 +202,5 @@ class RunClosed(msgspec.Struct, frozen=True, kw_only=True, tag="run-closed"):
 
 Event = (
     RunOpened | TrialStarted | TrialEnded | NoiseMeasured | Found | Proposed | Screened | Decided | Gated
-    | Kept | Discarded | KneeFound | Noted | Resumed | RunClosed
+    | Kept | Discarded | KneeFound | Ranged | Noted | Resumed | RunClosed
 )  # fmt: skip

@@ -49,7 +49,7 @@ class LoadErrand(msgspec.Struct, frozen=True):
                 outcome = run_closed(desk.url, prompts, self.load, settings=settings)
         finally:
             tokenizer.close()
-        return _collected(desk, outcome, memory.peak_mib)
+        return _collected(desk, outcome, memory)
 
     def _single(self, desk: Desk, who: Identity, tokenizer: ServerTokenizer) -> RequestRecord:
         """One request on the idle server: it warms it, and no request of the load will be faster, so prompts can be
@@ -75,13 +75,13 @@ def refused(failed: list[RequestRecord]) -> Outcome:
     return Outcome("failed", Failure("requests-failed", f"{first.error}: {first.detail}"))
 
 
-def _collected(desk: Desk, outcome: LoadOutcome, peak_mib: float) -> Outcome:
+def _collected(desk: Desk, outcome: LoadOutcome, memory: PeakMemory) -> Outcome:
     before, after = outcome.counters or (None, None)
     measured = Measured(
         records=outcome.records,
         window=outcome.window,
         doubts=outcome.doubts,
-        counters=Counters(before=before, after=after, memory_peak_mib=peak_mib),
+        counters=Counters(before=before, after=after, memory_peak_mib=memory.peak_mib, memory=tuple(memory.samples)),
     )
     write_measured(desk.folder, measured)
     return _judged(outcome, numbers(measured))

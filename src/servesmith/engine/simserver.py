@@ -157,6 +157,7 @@ class Sim:
     began: float = field(default_factory=time.monotonic)
     counts: Counts = field(default_factory=Counts)
     seen: set[str] = field(default_factory=set[str])
+    leaked: list[bytes] = field(default_factory=list[bytes])
 
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection, one after the other."""
@@ -248,6 +249,8 @@ class Sim:
         ask = reply.ask
         reply.cached = ask.prompt_tokens - 1 if ask.prompt in self.seen else 0
         self.seen.add(ask.prompt)
+        if self.options.leak_mib:
+            self.leaked.append(b"\1" * round(self.options.leak_mib * 2**20))
         self.counts.prompt_tokens += ask.prompt_tokens
         self.counts.cached_tokens += reply.cached
         noise = factor(self.options.noise_run, self.options.seed, "request", number)
@@ -258,7 +261,7 @@ class Sim:
             await self._deliver(writer, reply, part, due)
             self.counts.steps += 1
             self.counts.generation_tokens += len(part.ids)
-            last, due = due, due + schedule.step(self.counts.running)
+            last, due = due, due + schedule.step(self.counts.running, time.monotonic() - self.began)
         if not ask.stream:
             await _send(writer, 200, _whole(reply, parts, finish, self.options))
             return

@@ -13,10 +13,10 @@ from servesmith.store.events import (
     NoiseMeasured,
     Noted,
     Proposed,
-    Ranged,
     Resumed,
     RunClosed,
     Screened,
+    Soaked,
     TrialEnded,
     TrialResult,
 )  # fmt: skip
@@ -81,18 +81,22 @@ def _decision_line(event: Event) -> str:
             return f"keep {event.lever}{' (undecided)' if event.undecided else ''}: {event.because}"
         case Discarded():
             return f"discard {event.lever} ({event.stage}): {event.because}"
-        case KneeFound():
-            return answer_in_words(event)
+        case KneeFound() | Soaked():
+            return _measured_line(event)
         case Noted():
             return f"note: {event.note}"
-        case Ranged():
-            return ""
         case Resumed():
             return f"resumed at {event.at}"
         case RunClosed():
             return f"{event.ending}: {event.because}"
         case _:
             return ""
+
+
+def _measured_line(event: KneeFound | Soaked) -> str:
+    if isinstance(event, KneeFound):
+        return answer_in_words(event)
+    return f"soak: {event.verdict.says}: {event.verdict.because}"
 
 
 def _brief(key: str) -> str:

@@ -10,6 +10,7 @@ import msgspec
 
 from servesmith.measure.records import Metric
 from servesmith.stats.ranges import Range
+from servesmith.stats.soak import SoakVerdict
 from servesmith.stats.verdict import Estimate, Says, Verdict
 from servesmith.store.events import Arm, Ending, Found, Gated, KneeFound, NoiseMeasured
 
@@ -187,6 +188,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Every level that a `knee` measured, rising."""
     ranges: dict[str, dict[str, Range]]
     """Arm to metric to median and range over its starts, of a `start` or a `prefill`."""
+    soak: SoakVerdict | None
+    """Of a `soak`."""
     trials: tuple[TrialRow, ...]
     notes: tuple[str, ...]
     doubts: tuple[str, ...]

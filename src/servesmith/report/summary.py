@@ -20,7 +20,18 @@ from servesmith.stats.sample import log_ratios, median
 from servesmith.stats.sequential import judge_fixed
 from servesmith.stats.verdict import Estimate
 from servesmith.store.decide import pairs_of, rules_of
-from servesmith.store.events import Decided, Event, Found, Gated, NoiseMeasured, Noted, Ranged, TrialEnded, TrialResult
+from servesmith.store.events import (
+    Decided,
+    Event,
+    Found,
+    Gated,
+    NoiseMeasured,
+    Noted,
+    Ranged,
+    Soaked,
+    TrialEnded,
+    TrialResult,
+)
 from servesmith.store.journal import read_chain
 from servesmith.store.replay import START_TIME, Replay, reading, replay
 
@@ -63,11 +74,12 @@ def summarise(events: Sequence[Event], journal: str = "") -> Summary:
         comparisons=comparisons,
         ablation=ablation(comparisons, levers, rules_of(opened).alpha),
         changes=_changes(run, main) if main else (),
-        metrics=_last_metrics(run) if opened.verb == "bench" else {},
+        metrics=_last_metrics(run) if opened.verb in ("bench", "soak") else {},
         gates=gates,
         knee=found_knee(run),
         curve=curve(run) if opened.verb == "knee" else (),
         ranges=_ranges(run.events),
+        soak=next((event.verdict for event in reversed(run.events) if isinstance(event, Soaked)), None),
         trials=tuple(_trial_row(run, event.result) for event in run.events if isinstance(event, TrialEnded)),
         notes=tuple(event.note for event in run.events if isinstance(event, Noted)),
         doubts=_doubts(run, main),

@@ -24,6 +24,7 @@ from servesmith.report.words import (
     span,
 )  # fmt: skip
 from servesmith.stats.knee import Claim
+from servesmith.stats.soak import SoakVerdict
 from servesmith.store.events import Gated, NoiseMeasured
 
 Tone = Literal["", "good", "bad", "muted"]
@@ -96,6 +97,7 @@ def main_tables(summary: Summary) -> tuple[Table, ...]:
         curve_table(summary),
         claim_table(summary),
         range_table(summary),
+        soak_table(summary),
         metric_table(summary.metrics),
     )
 
@@ -260,6 +262,37 @@ def range_table(summary: Summary) -> Table:
     ]
     heads = ("what", "metric", "median>", "smallest>", "largest>", "starts>", "confidence>")
     return Table("Medians and ranges", columns(*heads), tuple(rows))
+
+
+def soak_table(summary: Summary) -> Table:
+    """How throughput and memory changed over a soak, and when requests failed."""
+    if (verdict := summary.soak) is None:
+        return Table("Over the soak", columns("what"), ())
+    trends = (("throughput", verdict.throughput, "tokens/s"), ("memory", verdict.memory, "MiB"))
+    rows = [
+        Row(
+            (
+                name,
+                amount(found.mean, unit),
+                percent(1 + found.change),
+                f"{percent(1 + found.low)} to {percent(1 + found.high)}",
+                f"{found.bins} bins, neighbours correlate by {found.correlation:.2f}",
+            )
+        )
+        for name, found, unit in trends
+        if found is not None
+    ]
+    tenths = f"{amount(verdict.first_tenth)} to {amount(verdict.last_tenth)} tokens/s"
+    rows.append(Row(("first and last tenth", tenths, _tenth_change(verdict), "-", "for the eye; decides nothing")))
+    errors = verdict.errors
+    failed = f"{errors.failed} of {errors.requests}"
+    rows.append(Row(("failed requests", failed, "-", "-", f"by tenths: {' '.join(map(str, errors.tenths))}")))
+    heads = ("what", "mean>", "change>", "one-sided bounds>", "from")
+    return Table("Over the soak", columns(*heads), tuple(rows))
+
+
+def _tenth_change(verdict: SoakVerdict) -> str:
+    return percent(verdict.last_tenth / verdict.first_tenth) if verdict.first_tenth else "-"
 
 
 def unit_of(key: str) -> str:

@@ -7,6 +7,7 @@ import msgspec
 from servesmith.measure.records import Metric
 from servesmith.stats.knee import Knee
 from servesmith.stats.ranges import Range
+from servesmith.stats.soak import SoakVerdict
 from servesmith.stats.verdict import Arm as Arm
 from servesmith.stats.verdict import ItemsVerdict, Verdict
 
@@ -178,6 +179,13 @@ class Ranged(msgspec.Struct, frozen=True, kw_only=True, tag="ranged"):
     arms: dict[str, dict[str, Range]]
 
 
+class Soaked(msgspec.Struct, frozen=True, kw_only=True, tag="soaked"):
+    """Did the server hold over a long load?"""
+
+    trial: str
+    verdict: SoakVerdict
+
+
 class Noted(msgspec.Struct, frozen=True, kw_only=True, tag="noted"):
     """Something a reader must know: what was shortened, what the budget cut."""
 
@@ -202,5 +210,5 @@ class RunClosed(msgspec.Struct, frozen=True, kw_only=True, tag="run-closed"):
 
 Event = (
     RunOpened | TrialStarted | TrialEnded | NoiseMeasured | Found | Proposed | Screened | Decided | Gated
-    | Kept | Discarded | KneeFound | Ranged | Noted | Resumed | RunClosed
+    | Kept | Discarded | KneeFound | Ranged | Soaked | Noted | Resumed | RunClosed
 )  # fmt: skip

@@ -25,6 +25,7 @@ from servesmith.store.journal import JOURNAL, read_events
 from servesmith.store.knee import check_knees
 from servesmith.store.ranged import check_ranges
 from servesmith.store.replay import Replay, replay
+from servesmith.store.soak import check_soaks
 
 _RESTORE = "Restore it from where the evidence was copied from; if that is not possible, the run proves nothing."
 
@@ -243,6 +244,10 @@ def _ranges(evidence: Evidence) -> str:
     return check_ranges(evidence.folder, evidence.run, evidence.case.recipe)
 
 
+def _soak(evidence: Evidence) -> str:
+    return check_soaks(evidence.folder, evidence.run)
+
+
 def _gates(evidence: Evidence) -> str:
     """Every gate that came to a decision, from the stored answers of its three trials."""
     gates = [event for event in evidence.run.events if isinstance(event, Gated)]
@@ -313,5 +318,6 @@ _ALONE: dict[str, dict[str, Callable[[Evidence], str]]] = {
     "knee": {"knee": _knee},
     "prefill": {"ranges": _ranges},
     "start": {"ranges": _ranges},
+    "soak": {"soak": _soak},
 }
 """Verbs that measure one thing of their own, and how that is recomputed."""

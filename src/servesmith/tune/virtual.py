@@ -4,9 +4,11 @@ A recipe with `engine: sim` and `executable: [virtual]` is run here. The model i
 (engine/simmodel.py); only the clock differs. It exists to test the loop: a whole tune takes seconds.
 """
 
+import bisect
 import heapq
 import itertools
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -132,13 +134,23 @@ def _loaded(order: Order, options: SimOptions, folder: Path) -> Outcome:
     end = load.warmup_s + load.window_s
     speed = factor(options.noise_restart, options.seed, order.seed, order.key)
     records = _Loop(Schedule(options, speed), workload, load).play(end)
+    counters = Counters(memory=_memory(records, end, options.leak_mib))
     window = Window(int(load.warmup_s * NANOS_PER_SECOND), int(end * NANOS_PER_SECOND))
-    measured = Measured(records=records, window=window, doubts=(), counters=Counters())
+    measured = Measured(records=records, window=window, doubts=(), counters=counters)
     write_measured(folder, measured)
     metrics = numbers(measured)
     if not metrics["output_tokens_per_s"].value:
         return Outcome("failed", Failure("hang", "not one token arrived while the window was open"), metrics)
     return Outcome("ok", metrics=metrics)
+
+
+def _memory(records: Sequence[RequestRecord], end: Seconds, leak_mib: float) -> tuple[tuple[int, float], ...]:
+    """100 MiB and what the requests sent so far have leaked, twice a second. Nothing where nothing leaks."""
+    if not leak_mib:
+        return ()
+    sent = sorted(record.sent_ns for record in records)
+    stamps = range(0, round(end * NANOS_PER_SECOND), NANOS_PER_SECOND // 2)
+    return tuple((stamp, 100.0 + leak_mib * bisect.bisect_right(sent, stamp)) for stamp in stamps)
 
 
 class _Request(msgspec.Struct):
@@ -194,7 +206,7 @@ class _Loop:
     def _token(self, now: Seconds, request: _Request) -> None:
         request.stamps.append(now)
         if len(request.stamps) < self._workload.output_tokens:
-            self._push(now + self._schedule.step(self._running), request)
+            self._push(now + self._schedule.step(self._running, now), request)
             return
         self.records.append(_record(request, self._workload, now, ""))
         self._running -= 1

@@ -21,11 +21,13 @@ from servesmith.cli.common import (
     watching,
 )
 from servesmith.cli.finish import finished
+from servesmith.errors import ClientTooSlow
 from servesmith.stats.soak import SoakRules
 from servesmith.tune.open import Opened, open_run, resume_run
 from servesmith.tune.plan import Plan
 from servesmith.tune.preview import preview
 from servesmith.tune.settings import Settings
+from servesmith.tune.soak import KEY
 from servesmith.tune.soak import soak as measure
 
 
@@ -62,4 +64,6 @@ def _go(opened: Opened, *, as_json: bool) -> int:
     with show.ending(opened.run):
         found = measure(opened.run, opened.plan.case)
     finished(opened.run, as_json=as_json)
+    if found is None and opened.run.results([KEY])[0].failure == "client-too-slow":
+        return ClientTooSlow.exit_code
     return 1 if found is None or found.says == "degrading" else 0

@@ -56,7 +56,7 @@ def _measured(run: Run, case: Case, dial: str) -> Knee | None:
     while isinstance(step := decide(seen(results, case.goal.limits), rules), Probe):
         if step.stage == "edge" and not case.goal.limits:
             return None
-        name = "search: one start a level" if step.stage == "search" else f"edge: fresh starts at {step.level} {dial}"
+        name = "search: one start a level" if step.stage == "search" else f"edge: fresh starts at {dial}={step.level}"
         if name != stage:
             stage = name
             run.watch.stage(stage, _planned(step, rules))
@@ -80,7 +80,7 @@ def _starts(run: Run, case: Case, place: Place, *, first: bool) -> list[TrialRes
     second = _start(run, case, again)
     if second.ending != "ok":
         raise IncumbentFailed(
-            f"{case.recipe.name} failed twice at {place.level} {place.dial}: {second.failure}: {second.log_line}",
+            f"{case.recipe.name} failed twice ({again.key}): {second.failure}: {second.log_line.rstrip('.')}.",
             f"Mend it first; the whole log is in {run.folder / second.folder / 'engine.log'}.",
         )
     return [result, second]

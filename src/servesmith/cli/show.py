@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _STYLES: dict[Tone, str] = {"": "", "good": "green", "bad": "red", "muted": "dim"}
 _SAYS = {"better": "bold green", "worse": "bold red", "same": "bold", "undecided": "bold yellow", "none": "bold"}
 _STATES: dict[str, Tone] = {"ok": "good", "bad": "bad", "failed": "bad", "broken": "bad", "done": "good"}
+RESUMABLE = ("tune", "knee", "prefill", "start", "soak")
+"""Verbs that have --resume."""
 _NARROWEST = 110
 """Columns where the output is no terminal and so has no width of its own."""
 
@@ -81,7 +83,7 @@ def summary(found: "Summary") -> None:
     for lever in found.levers:
         at = f" ({lever.stage})" if lever.status == "discarded" else ""
         _paragraph(out, lever.status, f"{lever.name}{at}: {lever.because}")
-    for table in (tables.worth_table(found), tables.change_table(found), tables.metric_table(found.metrics)):
+    for table in tables.main_tables(found):
         _table(out, table)
     for gated in found.gates[-1:]:
         _paragraph(out, "gate", f"{'passed' if gated.passed else 'not passed'}: {gated.because}")
@@ -147,8 +149,8 @@ def ending(run: "Run") -> Generator[None]:
     except BaseException:
         run.watch.close()
         note(f"All that was measured is kept in {run.folder}")
-        if run.journal.opened.verb == "tune":
-            note(f"Go on with: servesmith tune --resume {run.folder}")
+        if (verb := run.journal.opened.verb) in RESUMABLE:
+            note(f"Go on with: servesmith {verb} --resume {run.folder}")
         raise
     run.watch.close()
 

@@ -144,9 +144,13 @@ def bug(details: Path) -> None:
 @contextmanager
 def ending(run: "Run") -> Generator[None]:
     """However the run ends, its view is closed; a run that did not come to its end says how to go on."""
+    if run.shared:
+        note(f"warning: {run.shared}")
     try:
         yield
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, ServesmithError):
+            run.broke_off(error)
         run.watch.close()
         note(f"All that was measured is kept in {run.folder}")
         if (verb := run.journal.opened.verb) in RESUMABLE:
@@ -198,7 +202,15 @@ def preview(found: "Preview", *, as_json: bool) -> None:
         line(f"# {candidate.lever} ({candidate.risk}): {'' if candidate.tried else 'not tried: '}{candidate.because}")
         if candidate.command:
             line(candidate.command)
-    line(f"# each trial measures for {found.trial_seconds:.0f} s, warm-up included; starting comes on top")
+    line(
+        f"# each trial first sends two requests alone, to warm the server and to count prompts, and then measures for "
+        f"{found.trial_seconds:.0f} s, warm-up included; starting comes on top"
+    )
+    if found.blocks[1]:
+        few, many = (words.span(2 * blocks * found.trial_seconds) for blocks in found.blocks)
+        line(f"# {found.blocks[0]} to {found.blocks[1]} blocks of two trials each: {few} to {many} of measuring in all")
+    if found.answers:
+        line(f"# before them the quality gate: {words.count(found.answers, 'trial')} that answer its questions")
 
 
 def rich_table(table: Table) -> RichTable:

@@ -5,6 +5,8 @@ Colours are the page's CSS variables (`var(--a)`), so a chart follows dark, ligh
 Padding is fixed (`autosize: none`) and labels are placed, so nothing depends on the fonts of the rendering machine.
 """
 
+import bisect
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -26,7 +28,9 @@ _LEFT = 200
 _RIGHT = 40
 _ROW = 50
 _BAR_ROW = 42
-_LONGEST_LABEL = 27
+_LABEL_GAP = 16
+_LABEL_ROOM = _LEFT - _LABEL_GAP - 4
+_NARROW = "ijltfr.,:;'|!-"
 _NOTE_CHARACTER = 7.4
 """Pixels that a character of a note takes at most, on average."""
 _AXIS = {
@@ -239,15 +243,26 @@ def _labels(labels: Sequence[tuple[str, str]]) -> Layers:
     return [
         _chart(rows)
         .mark_text(align="right", fontSize=13, fontWeight=600, color="var(--ink)", dy=shift)
-        .encode(x=alt.value(-16), y=y, text="name:N"),
+        .encode(x=alt.value(-_LABEL_GAP), y=y, text="name:N"),
         _chart(notes)
         .mark_text(align="right", fontSize=11.5, color="var(--muted)", dy=9)
-        .encode(x=alt.value(-16), y=y, text="note:N"),
+        .encode(x=alt.value(-_LABEL_GAP), y=y, text="note:N"),
     ]
 
 
 def _short(label: str) -> str:
-    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
+    """As much of a label as its margin holds: it stands right, so what is too long would lose its beginning."""
+    ends = list(itertools.accumulate(map(_label_width, label)))
+    if not ends or ends[-1] <= _LABEL_ROOM:
+        return label
+    return label[: bisect.bisect_right(ends, _LABEL_ROOM - _label_width("m"))] + "…"
+
+
+def _label_width(character: str) -> float:
+    """Pixels of a character of a label, on the generous side of the usual fonts."""
+    if character in _NARROW:
+        return 4.5
+    return 12.0 if character.isupper() or character in "mw@%" or not character.isascii() else 7.6
 
 
 def _kinds() -> alt.Color:

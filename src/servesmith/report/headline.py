@@ -23,7 +23,8 @@ def headline(
     run: Replay, comparison: Comparison | None, gate: Gated | None, levers: Sequence[LeverRow] = ()
 ) -> Headline:
     """What the run found. `comparison` is the one that decides, `gate` the one of its B side, `levers` the fates."""
-    if run.closed is not None and run.closed.ending == "failed" and run.opened.verb in COMPARING:
+    decides = run.opened.verb in (*COMPARING, "gate")
+    if run.closed is not None and run.closed.ending == "failed" and (decides or not run.results):
         return _failed(run, run.closed)
     if comparison is not None:
         return _open(run, comparison) if run.closed is None else _of_blocks(comparison, gate, _budget(run))
@@ -173,6 +174,10 @@ def _of_trials(run: Replay) -> Headline:
         return Headline(says="none", sentence=sentence, metric=metric)
     value = median([found.value for found in readings])
     basis = "one trial" if len(readings) == 1 else f"median of {len(readings)} trials"
+    bad = [result for result in results if result.ending != "ok"]
+    if bad:
+        why = ", ".join(dict.fromkeys(result.failure or result.ending for result in bad))
+        basis = f"{len(readings)} of {len(results)} trials; {len(bad)} failed: {why}"
     return Headline(
         says="none",
         sentence=f"{run.opened.name}: {amount(value)} {metric_name(metric)} ({basis}; nothing was compared).",

@@ -180,7 +180,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     ablation: tuple[Worth, ...]
     changes: tuple[Change, ...]
     metrics: dict[str, Metric]
-    """Of the last good trial, where nothing was compared (`bench`)."""
+    """Where nothing was compared (`bench`): medians over the good trials, with the doubts of any of them."""
     gates: tuple[Gated, ...]
     knee: KneeFound | None
     """The answer of a `knee`; None where there is none."""
@@ -198,5 +198,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, float | int | str | bool]
     machine: dict[str, str]
     files: dict[str, str]
+    metrics_trials: int = 0
+    """Of how many good trials `metrics` are the medians."""
     journal: str = ""
     """Last checksum of the journal, which pins every line of it; empty where only events were read."""

@@ -28,6 +28,8 @@ from servesmith.store.events import (
     NoiseMeasured,
     Noted,
     Ranged,
+    Resumed,
+    RunOpened,
     Soaked,
     TrialEnded,
     TrialResult,
@@ -74,14 +76,15 @@ def summarise(events: Sequence[Event], journal: str = "") -> Summary:
         comparisons=comparisons,
         ablation=ablation(comparisons, levers, rules_of(opened).alpha),
         changes=_changes(run, main) if main else (),
-        metrics=_last_metrics(run) if opened.verb in ("bench", "soak") else {},
+        metrics=_medians(run) if opened.verb in ("bench", "soak") else {},
+        metrics_trials=len(_good(run)) if opened.verb in ("bench", "soak") else 0,
         gates=gates,
         knee=found_knee(run),
         curve=curve(run) if opened.verb == "knee" else (),
         ranges=_ranges(run.events),
         soak=next((event.verdict for event in reversed(run.events) if isinstance(event, Soaked)), None),
         trials=tuple(_trial_row(run, event.result) for event in run.events if isinstance(event, TrialEnded)),
-        notes=tuple(event.note for event in run.events if isinstance(event, Noted)),
+        notes=_notes(run.events),
         doubts=_doubts(run, main),
         time=_time_spent(run),
         settings=opened.settings,
@@ -106,6 +109,12 @@ def _findings(events: Sequence[Event]) -> tuple[Found, ...]:
     """Each finding once, as it was first stated: a later round of the search states it again."""
     found = {event.finding: event for event in reversed(events) if isinstance(event, Found)}
     return tuple(reversed(found.values()))
+
+
+def _notes(events: Sequence[Event]) -> tuple[str, ...]:
+    """Who else measured on the machine, then what the run itself noted."""
+    shared = (event.shared for event in events if isinstance(event, RunOpened | Resumed) and event.shared)
+    return (*dict.fromkeys(shared), *(event.note for event in events if isinstance(event, Noted)))
 
 
 def _last_decisions(events: Sequence[Event]) -> list[Decided]:
@@ -193,12 +202,20 @@ def _reads(effect: Estimate | None, better: Literal["higher", "lower"]) -> Liter
     return "better" if (effect.low > 1) == (better == "higher") else "worse"
 
 
-def _last_metrics(run: Replay) -> dict[str, Metric]:
-    good = [result for result in run.results.values() if result.ending == "ok"]
-    if not good:
-        return {}
-    start = reading(good[-1], START_TIME)
-    return good[-1].metrics | ({START_TIME: start} if start else {})
+def _good(run: Replay) -> list[TrialResult]:
+    return [result for result in run.results.values() if result.ending == "ok"]
+
+
+def _medians(run: Replay) -> dict[str, Metric]:
+    """Each metric's median over the good trials that have it, with the doubts of any of them."""
+    keys = dict.fromkeys(key for result in _good(run) for key in (*result.metrics, START_TIME))
+    found = {key: [value for result in _good(run) if (value := reading(result, key))] for key in keys}
+    return {key: _median_of(readings) for key, readings in found.items() if readings}
+
+
+def _median_of(readings: Sequence[Metric]) -> Metric:
+    doubts = readings[0].doubts if len(readings) == 1 else _told_once(readings)
+    return msgspec.structs.replace(readings[0], value=median([metric.value for metric in readings]), doubts=doubts)
 
 
 def _trial_row(run: Replay, result: TrialResult) -> TrialRow:

@@ -98,7 +98,7 @@ def main_tables(summary: Summary) -> tuple[Table, ...]:
         claim_table(summary),
         range_table(summary),
         soak_table(summary),
-        metric_table(summary.metrics),
+        metric_table(summary.metrics, trials=summary.metrics_trials),
     )
 
 
@@ -201,14 +201,15 @@ def trial_table(summary: Summary) -> Table:
     return Table("Trials", heads, tuple(rows))
 
 
-def metric_table(metrics: Mapping[str, Metric], *, main: bool = True) -> Table:
-    """Numbers of one trial with their doubts."""
+def metric_table(metrics: Mapping[str, Metric], *, main: bool = True, trials: int = 1) -> Table:
+    """Numbers of one trial, or medians over several, with their doubts."""
     rows = [
         Row((metric_name(key), amount(metrics[key].value, metrics[key].unit), "; ".join(metrics[key].doubts)))
         for key in sorted(metrics, key=metric_rank)
         if is_main(key) == main
     ]
-    return Table("Metrics", columns("metric", "value>", "doubts"), tuple(rows))
+    title, head = (f"Metrics, medians of {trials} trials", "median>") if trials > 1 else ("Metrics", "value>")
+    return Table(title, columns("metric", head, "doubts"), tuple(rows))
 
 
 def curve_table(summary: Summary) -> Table:

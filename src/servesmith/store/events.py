@@ -59,6 +59,8 @@ class RunOpened(msgspec.Struct, frozen=True, kw_only=True, tag="run-opened"):
     files: dict[str, str] = {}
     """SHA-256 of recipe.yaml, levers.yaml and goal.yaml as resolved."""
     machine: dict[str, str] = {}
+    shared: str = ""
+    """Who else measured on this machine as the run began; empty if nobody did."""
 
 
 class TrialStarted(msgspec.Struct, frozen=True, kw_only=True, tag="trial-started"):
@@ -196,6 +198,8 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True, tag="resumed"):
     """The run goes on after it was cut."""
 
     at: str
+    shared: str = ""
+    """As in RunOpened."""
 
 
 class RunClosed(msgspec.Struct, frozen=True, kw_only=True, tag="run-closed"):

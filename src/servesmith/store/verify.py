@@ -104,7 +104,9 @@ def _journal(folder: Path) -> str:
 def _closed(run: Replay) -> str:
     """A chain of checksums does not show that its end is gone, so the last event must be an end."""
     if run.closed is None:
-        what = "has no end: the run is open (--resume goes on with it), or its end was cut off."
+        verb = run.opened.verb
+        resumed = "`servesmith tune --resume` goes on with it" if verb == "tune" else f"a {verb} is measured anew"
+        what = f"has no end: the run was broken off ({resumed}), or its end was cut off."
         raise EvidenceError(JOURNAL, what)
     return f"the run came to its end: {run.closed.ending}"
 

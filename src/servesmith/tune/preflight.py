@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from servesmith.engine.registry import adapter
 from servesmith.errors import InputError, Problem
 from servesmith.measure.metrics import METRICS
 from servesmith.quality.gate import LOSSLESS, NUMERICS, plan_exam
 from servesmith.recipe.levers import apply
+from servesmith.recipe.lint import model_problems
 from servesmith.recipe.model import Lever, Recipe
 from servesmith.recipe.problems import nearest
 from servesmith.tune.place import Place, place_of
@@ -20,7 +22,7 @@ _RESTARTS = ("tune", "ablate", "start")
 
 
 def preflight(plan: Plan) -> None:
-    """Raises InputError with every problem of the plan, MachineError if an engine or a model is not here.
+    """Raises InputError with every problem of the plan, MachineError if an engine is not here.
 
     Builds the command of every recipe and of every lever that would be tried alone, draws the gate's exams, and looks
     up every metric that is named.
@@ -79,10 +81,19 @@ def _command(recipe: Recipe, file: str) -> Iterator[Problem]:
     """What is wrong with its command; a server that already runs needs none."""
     if recipe.url:
         return
+    if _opens_its_model_here(recipe) and (missing := [replace(p, file=file) for p in model_problems(recipe)]):
+        yield from missing
+        return
     try:
         adapter(recipe.engine).command(recipe, ANY_PORT)
     except InputError as error:
         yield from (replace(problem, file=problem.file or file) for problem in error.problems)
+
+
+def _opens_its_model_here(recipe: Recipe) -> bool:
+    """False for a command of the user's own: it may take the model from elsewhere, a container or another machine."""
+    own = recipe.executable
+    return not own or (len(own) == 1 and Path(own[0]).name == "llama-server" and bool(recipe.model))
 
 
 def _exams(plan: Plan) -> Iterator[Problem]:

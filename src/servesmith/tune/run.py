@@ -7,13 +7,23 @@ no decision can silently change.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from servesmith.errors import EvidenceError, MachineError
-from servesmith.store.events import Discarded, Event, Resumed, RunOpened, TrialEnded, TrialResult, TrialStarted
+from servesmith.errors import EvidenceError, MachineError, ServesmithError
+from servesmith.store.events import (
+    Discarded,
+    Event,
+    Resumed,
+    RunClosed,
+    RunOpened,
+    TrialEnded,
+    TrialResult,
+    TrialStarted,
+)
 from servesmith.store.journal import Journal
 from servesmith.store.watch import Watcher
 from servesmith.trial import Order
@@ -22,6 +32,8 @@ from servesmith.tune.settings import Settings
 Clock = Callable[[], str]
 """Wall clock as ISO 8601 text, for people."""
 
+RESUMABLE = ("tune",)
+"""Verbs whose runs can be gone on with; a demo is a tune."""
 AGAIN = "-again"
 """Ends the key of a trial that repeats a failed one."""
 _OUR_FAILURES = ("too-few-prompts",)
@@ -60,8 +72,12 @@ class Run:
         """How many of the recorded decisions the loop has stated again."""
         self._stated_events: list[Event] = []
         self._used: dict[str, TrialResult] = {}
-        if len(journal.events) > 1:
-            journal.append(Resumed(at=clock()))
+
+    @property
+    def shared(self) -> str:
+        """Who else measures on this machine as the run begins or goes on; empty if nobody does."""
+        opened = [event for event in self.journal.events if isinstance(event, RunOpened | Resumed)]
+        return opened[-1].shared if opened else ""
 
     @property
     def spent_s(self) -> float:
@@ -177,6 +193,17 @@ class Run:
         self._stated += 1
         self._stated_events.append(event)
         self.watch.event(event)
+
+    def broke_off(self, error: ServesmithError) -> None:
+        """Close a run that one of our errors ended, unless it was closed or can be resumed.
+
+        What cannot be written any more stays open: the error that is on its way says more than a second one.
+        """
+        closed = any(isinstance(event, RunClosed) for event in self._stated_events)
+        if closed or self.journal.opened.verb in RESUMABLE:
+            return
+        with suppress(MachineError):
+            self.record(RunClosed(ending="failed", because=str(error)))
 
     def results(self, keys: Iterable[str]) -> list[TrialResult]:
         """Recorded results, in the order of the keys."""

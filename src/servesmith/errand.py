@@ -68,7 +68,7 @@ class LoadErrand(msgspec.Struct, frozen=True):
             tokenizer.close()
         said = (*(planned.notes if planned else ()), *asked.notes)
         outcome = replace(outcome, doubts=(*outcome.doubts, *said))
-        return _collected(desk, self.load, outcome, memory.peak_mib)
+        return _collected(desk, self.load, outcome, memory)
 
     def _singles(self, desk: Desk, who: Identity, tokenizer: ServerTokenizer) -> list[tuple[Prompt, RequestRecord]]:
         """Two requests on the idle server, one after the other: the first warms it and may be slow for that, the second
@@ -128,13 +128,13 @@ def refused(failed: list[RequestRecord], *, ours: bool = True) -> Outcome:
     return Outcome("failed", Failure("requests-failed", said))
 
 
-def _collected(desk: Desk, load: Load, outcome: LoadOutcome, peak_mib: float) -> Outcome:
+def _collected(desk: Desk, load: Load, outcome: LoadOutcome, memory: PeakMemory) -> Outcome:
     before, after = outcome.counters or (None, None)
     measured = Measured(
         records=outcome.records,
         window=outcome.window,
         doubts=outcome.doubts,
-        counters=Counters(before=before, after=after, memory_peak_mib=peak_mib),
+        counters=Counters(before=before, after=after, memory_peak_mib=memory.peak_mib, memory=tuple(memory.samples)),
     )
     write_measured(desk.folder, measured)
     return judged(outcome, numbers(measured), load, ours=desk.pid > 0)

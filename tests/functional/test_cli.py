@@ -7,7 +7,7 @@ from shell import TUNE
 
 VERBS = (
     "init", "check", "doctor", "demo", "bench", "compare", "gate", "tune", "ablate", "report", "runs", "clean",
-    "verify", "schema",
+    "verify", "import", "export", "schema", "knee", "prefill", "start", "soak",
 )  # fmt: skip
 
 

@@ -15,11 +15,14 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from servesmith.errors import InputError, Problem, ServesmithError
+from servesmith.interop.nouns import headline
+from servesmith.measure.metrics import METRICS
 from servesmith.report import tables, words
 from servesmith.report.tables import Table, Tone
 
 if TYPE_CHECKING:
     from servesmith.doctor import Finding
+    from servesmith.interop.nouns import Foreign
     from servesmith.report.index import RunRow
     from servesmith.report.nouns import Headline, Summary
     from servesmith.store.verify import Check
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 _STYLES: dict[Tone, str] = {"": "", "good": "green", "bad": "red", "muted": "dim"}
 _SAYS = {"better": "bold green", "worse": "bold red", "same": "bold", "undecided": "bold yellow", "none": "bold"}
 _STATES: dict[str, Tone] = {"ok": "good", "bad": "bad", "failed": "bad", "broken": "bad", "done": "good"}
+RESUMABLE = ("tune", "knee", "prefill", "start", "soak")
+"""Verbs that have --resume."""
 _NARROWEST = 110
 """Columns where the output is no terminal and so has no width of its own."""
 
@@ -60,8 +65,13 @@ def note(value: str) -> None:
 
 def json(value: object) -> None:
     """The one JSON document of `--json`, on stdout."""
+    sys.stdout.write(as_json(value))
+
+
+def as_json(value: object) -> str:
+    """A value as an indented JSON document with its line end."""
     document = msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2)
-    sys.stdout.write(f"{document.decode()}\n")
+    return f"{document.decode()}\n"
 
 
 def summary(found: "Summary") -> None:
@@ -73,8 +83,7 @@ def summary(found: "Summary") -> None:
     for lever in found.levers:
         at = f" ({lever.stage})" if lever.status == "discarded" else ""
         _paragraph(out, lever.status, f"{lever.name}{at}: {lever.because}")
-    numbers = tables.metric_table(found.metrics, trials=found.metrics_trials)
-    for table in (tables.worth_table(found), tables.change_table(found), numbers):
+    for table in tables.main_tables(found):
         _table(out, table)
     for gated in found.gates[-1:]:
         _paragraph(out, "gate", f"{'passed' if gated.passed else 'not passed'}: {gated.because}")
@@ -144,8 +153,8 @@ def ending(run: "Run") -> Generator[None]:
             run.broke_off(error)
         run.watch.close()
         note(f"All that was measured is kept in {run.folder}")
-        if run.journal.opened.verb == "tune":
-            note(f"Go on with: servesmith tune --resume {run.folder}")
+        if (verb := run.journal.opened.verb) in RESUMABLE:
+            note(f"Go on with: servesmith {verb} --resume {run.folder}")
         raise
     run.watch.close()
 
@@ -163,6 +172,22 @@ def runs(found: "Sequence[RunRow]", folder: Path) -> None:
         return
     rows = [tables.Row((r.folder, r.verb, r.state, str(r.trials), r.sentence), _STATES.get(r.state, "")) for r in found]
     _table(stdout(), Table("", tables.columns("run", "verb", "state", "trials>", "result"), tuple(rows)))
+
+
+def foreign(found: "Sequence[Foreign]") -> None:
+    """Numbers of other tools side by side, each with how its definition differs; then what has no place here."""
+    out = stdout()
+    names = [f"{number}" for number in range(1, len(found) + 1)]
+    for name, result in zip(names, found, strict=True):
+        _paragraph(out, name, headline(result))
+    head = tables.columns("metric", "of>", "value>", "how its definition differs from ours")
+    _table(out, Table("", head, tuple(_foreign_rows(found, names))))
+    for name, result in zip(names, found, strict=True):
+        doubts = {doubt for number in result.numbers.values() for doubt in number.metric.doubts}
+        for doubt in sorted(doubts):
+            _paragraph(out, f"doubt of {name}", doubt)
+        if result.unmapped:
+            _paragraph(out, f"left of {name}", ", ".join(result.unmapped))
 
 
 def preview(found: "Preview", *, as_json: bool) -> None:
@@ -199,6 +224,20 @@ def rich_table(table: Table) -> RichTable:
     for row in table.rows:
         drawn.add_row(*(Text(cell) for cell in row.cells), style=_STYLES[row.tone])
     return drawn
+
+
+def _foreign_rows(found: "Sequence[Foreign]", names: Sequence[str]) -> Generator[tables.Row]:
+    """By metric, so that the tools stand under each other. What was said of a family is not said again."""
+    said: set[tuple[str, str]] = set()
+    for key in METRICS:
+        for name, result in zip(names, found, strict=True):
+            if (told := result.numbers.get(key)) is None:
+                continue
+            differs = told.definition.differs or "as ours"
+            family = (key.partition("_")[0], differs)
+            shown = "see above" if family in said and told.definition.differs else differs
+            said.add(family)
+            yield tables.Row((key, name, words.amount(told.metric.value, told.metric.unit), shown))
 
 
 def _console(*, stderr: bool) -> Console:

@@ -202,3 +202,9 @@ def _from_counters(before: Snapshot, after: Snapshot) -> Values:
     if growth.get("draft_tokens") and "accepted_tokens" in growth:
         values["draft_acceptance"] = growth["accepted_tokens"] / growth["draft_tokens"]
     return values
+
+
+def samples(records: Sequence[RequestRecord], window: Window) -> dict[str, list[float]]:
+    """What the percentiles are taken of: `ttft`, `tpot` and `itl` in ms, `e2e` in s. For formats that ask for more of
+    a distribution than the table has."""
+    return _samples(records, window)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import altair as alt
 import vl_convert
 
+from servesmith.report.nouns import CurvePoint
 from servesmith.report.series import Bar, Curve, Lane, per_cent
 from servesmith.report.words import true_minus
 
@@ -136,6 +137,46 @@ def distribution_chart(curves: Sequence[Curve], name: str, title: str) -> str:
         )
     )
     return _svg(alt.layer(lines), name, (450, 230), title, left=50)
+
+
+def front_chart(points: Sequence[CurvePoint]) -> str:
+    """Tokens/s of all streams against tokens/s that one of them sees, a point a level."""
+    rows: Rows = [
+        {"x": p.interactivity, "y": p.output_tokens_per_s, "level": str(p.level), "front": "interactivity" in p.front}
+        for p in points
+        if p.interactivity and p.output_tokens_per_s
+    ]
+    return _levels(rows, "fronts", "tokens/s that one stream sees")
+
+
+def level_chart(points: Sequence[CurvePoint]) -> str:
+    """Tokens/s of all streams against the time to the first token (p95), a point a level."""
+    rows: Rows = [
+        {"x": p.ttft_p95_ms, "y": p.output_tokens_per_s, "level": str(p.level), "front": "ttft" in p.front}
+        for p in points
+        if p.ttft_p95_ms and p.output_tokens_per_s
+    ]
+    return _levels(rows, "levels", "time to first token (p95), ms")
+
+
+def _levels(rows: Rows, name: str, title: str) -> str:
+    """A curve through all levels in their order; those on the front are filled."""
+    if not rows:
+        return ""
+    rows = [{**row, "order": place} for place, row in enumerate(rows)]
+    values = [row["x"] for row in rows]
+    wide = max(values) / min(values) > 20
+    scale = alt.Scale(type="log", nice=False, padding=24) if wide else alt.Scale(zero=False, nice=True, padding=24)
+    x = _x(title, scale=scale, ticks=_round_numbers(min(values), max(values)) if wide else None)
+    axis = alt.Axis(grid=True, domain=False, ticks=False, tickCount=5)
+    y = alt.Y("y:Q", title="tokens/s of all streams", axis=axis, scale=alt.Scale(zero=True, padding=12))
+    fill = alt.Fill("front:N", legend=None, scale=alt.Scale(domain=[True, False], range=["var(--b)", "var(--paper)"]))
+    layers: Layers = [
+        _chart(rows).mark_line(color="var(--grid)", strokeWidth=1.5).encode(x=x, y=y, order="order:Q"),
+        _chart(rows).mark_point(size=70, opacity=1, stroke="var(--b)", strokeWidth=2).encode(x=x, y=y, fill=fill),
+        _chart(rows).mark_text(dy=-12, fontSize=11.5, color="var(--ink)").encode(x=x, y=y, text="level:N"),
+    ]
+    return _svg(alt.layer(*layers), name, (450, 230), f"Throughput against {title}", left=70)
 
 
 def _chart(rows: Rows) -> Layer:

@@ -15,6 +15,10 @@ _OF_THE_CLIENT = ("requests-failed", "client-too-slow", "hang", "too-few-prompts
 """Failures that were seen by us and not told by a log."""
 
 
+ALONE = ("knee", "prefill", "start", "soak")
+"""Verbs that measure one thing about one recipe; their last event says what came of it."""
+
+
 def headline(
     run: Replay, comparison: Comparison | None, gate: Gated | None, levers: Sequence[LeverRow] = ()
 ) -> Headline:
@@ -26,6 +30,8 @@ def headline(
         return _open(run, comparison) if run.closed is None else _of_blocks(comparison, gate, _budget(run))
     if gate is not None and run.opened.verb == "gate":
         return Headline(says="none", sentence=_gate_sentence(gate))
+    if run.closed is not None and run.opened.verb in ALONE:
+        return _told(run, run.closed)
     if run.opened.verb in COMPARING or run.closed is None:
         return _without_blocks(run, levers)
     return _of_trials(run)
@@ -34,6 +40,12 @@ def headline(
 def _failed(run: Replay, closed: RunClosed) -> Headline:
     """A run that failed has no result, whatever the blocks before its failure gave."""
     sentence = f"The run failed: {closed.because.rstrip('.')}."
+    return Headline(says="none", sentence=sentence, metric=primary_metric(run))
+
+
+def _told(run: Replay, closed: RunClosed) -> Headline:
+    """What a measurement of its own came to."""
+    sentence = f"The run failed: {closed.because.rstrip('.')}." if closed.ending == "failed" else closed.because
     return Headline(says="none", sentence=sentence, metric=primary_metric(run))
 
 

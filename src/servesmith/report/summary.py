@@ -9,10 +9,12 @@ from typing import Literal
 import msgspec
 
 from servesmith.measure.records import Metric
+from servesmith.report.curve import curve, found_knee
 from servesmith.report.headline import headline, primary_metric
 from servesmith.report.levers import ablation, lever_rows
 from servesmith.report.nouns import Change, Comparison, Point, Summary, TimeSpent, TrialRow, deciding
 from servesmith.report.words import metric_rank
+from servesmith.stats.ranges import Range
 from servesmith.stats.rules import Rules
 from servesmith.stats.sample import log_ratios, median
 from servesmith.stats.sequential import judge_fixed
@@ -25,8 +27,10 @@ from servesmith.store.events import (
     Gated,
     NoiseMeasured,
     Noted,
+    Ranged,
     Resumed,
     RunOpened,
+    Soaked,
     TrialEnded,
     TrialResult,
 )
@@ -72,12 +76,16 @@ def summarise(events: Sequence[Event], journal: str = "") -> Summary:
         comparisons=comparisons,
         ablation=ablation(comparisons, levers, rules_of(opened).alpha),
         changes=_changes(run, main) if main else (),
-        metrics=_medians(run) if opened.verb == "bench" else {},
-        metrics_trials=len(_good(run)) if opened.verb == "bench" else 0,
+        metrics=_medians(run) if opened.verb in ("bench", "soak") else {},
+        metrics_trials=len(_good(run)) if opened.verb in ("bench", "soak") else 0,
         gates=gates,
+        knee=found_knee(run),
+        curve=curve(run) if opened.verb == "knee" else (),
+        ranges=_ranges(run.events),
+        soak=next((event.verdict for event in reversed(run.events) if isinstance(event, Soaked)), None),
         trials=tuple(_trial_row(run, event.result) for event in run.events if isinstance(event, TrialEnded)),
         notes=_notes(run.events),
-        doubts=_doubts(run, main) if main else (),
+        doubts=_doubts(run, main),
         time=_time_spent(run),
         settings=opened.settings,
         machine=opened.machine,
@@ -89,6 +97,12 @@ def summarise(events: Sequence[Event], journal: str = "") -> Summary:
 def encode(summary: Summary) -> bytes:
     """The bytes of `summary.json`: indented, ending in a line feed, equal for equal summaries."""
     return msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"
+
+
+def _ranges(events: Sequence[Event]) -> dict[str, dict[str, Range]]:
+    """Of the last set of starts, by arm and metric."""
+    found = [event.arms for event in events if isinstance(event, Ranged)]
+    return found[-1] if found else {}
 
 
 def _findings(events: Sequence[Event]) -> tuple[Found, ...]:
@@ -200,7 +214,7 @@ def _medians(run: Replay) -> dict[str, Metric]:
 
 
 def _median_of(readings: Sequence[Metric]) -> Metric:
-    doubts = readings[0].doubts if len(readings) == 1 else _each_once(readings)
+    doubts = readings[0].doubts if len(readings) == 1 else _told_once(readings)
     return msgspec.structs.replace(readings[0], value=median([metric.value for metric in readings]), doubts=doubts)
 
 
@@ -221,13 +235,24 @@ def _trial_row(run: Replay, result: TrialResult) -> TrialRow:
     )
 
 
-def _doubts(run: Replay, main: Comparison) -> tuple[str, ...]:
-    """Doubts on the verdict, then on its metric in the trials it stands on."""
-    readings = [metric for pair in _readings(run, main.trials, main.verdict.metric) for metric in pair]
-    return (*main.verdict.doubts, *_each_once(readings))
+def _doubts(run: Replay, main: Comparison | None) -> tuple[str, ...]:
+    """Doubts on the verdict, then on its metric in the trials it stands on; where nothing was compared, on what a
+    measurement of its own is about. A bench has its doubts beside its numbers."""
+    if main is not None:
+        readings = [metric for pair in _readings(run, main.trials, main.verdict.metric) for metric in pair]
+        return (*main.verdict.doubts, *_told_once(readings))
+    wanted = _ABOUT.get(run.opened.verb, ())
+    knee = found_knee(run)
+    about = tuple(knee.limits) if knee else wanted
+    good = (result for result in run.results.values() if result.ending == "ok")
+    return _told_once([result.metrics[key] for result in good for key in about if key in result.metrics])
 
 
-def _each_once(readings: Sequence[Metric]) -> tuple[str, ...]:
+_ABOUT = {"prefill": ("prefill_tokens_per_s",), "soak": ("output_tokens_per_s",)}
+"""The metric that a measurement of its own is about."""
+
+
+def _told_once(readings: Sequence[Metric]) -> tuple[str, ...]:
     """Doubts that differ in their numbers only are told once, by the first, with how many trials have one."""
     seen = [(_NUMBER.sub("#", doubt), doubt) for metric in readings for doubt in metric.doubts]
     counts = Counter(kind for kind, _ in seen)

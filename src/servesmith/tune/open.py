@@ -23,7 +23,7 @@ from servesmith.tune.executor import executor_for
 from servesmith.tune.plan import Plan
 from servesmith.tune.preflight import preflight
 from servesmith.tune.run import Clock, Run
-from servesmith.tune.settings import settings_from
+from servesmith.tune.settings import Settings, settings_from
 from servesmith.tune.virtual import is_virtual
 
 
@@ -57,7 +57,7 @@ def open_run(plan: Plan, runs: Path, watch: Watcher, clock: Clock) -> Opened:
             case_hash=plan.case.digest(),
             seed=plan.settings.seed,
             at=clock(),
-            settings={**plan.settings.as_values(), "metric": plan.case.goal.metric},
+            settings={**plan.settings.as_values(), "metric": plan.case.goal.metric, **plan.extra},
             files={name: file_digest(folder / name) for name in inputs},
             machine=machine(),
             shared=_claimed(plan, clock),
@@ -90,6 +90,11 @@ def plan_of(folder: Path, opened: RunOpened) -> Plan:
         verb=opened.verb,
         case=read_case(folder / "recipe.yaml"),
         settings=settings_from(opened.settings),
+        extra={
+            name: value
+            for name, value in opened.settings.items()
+            if name not in (*Settings.__struct_fields__, "metric")
+        },
         levers=read_levers(folder / "levers.yaml"),
         rival=read_case(rival) if rival.exists() else None,
     )

@@ -17,8 +17,8 @@ from servesmith.tune.plan import Plan
 
 ANY_PORT = 0
 """Stands for the free port that is drawn at each start."""
-_RESTARTS = ("tune", "ablate")
-"""Verbs that change the recipe, so that the server must be ours to restart."""
+_RESTARTS = ("tune", "ablate", "start")
+"""Verbs that change the recipe or its caches, so that the server must be ours to restart."""
 
 
 def preflight(plan: Plan) -> None:

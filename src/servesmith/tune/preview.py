@@ -52,7 +52,7 @@ def preview(plan: Plan, place: Place | None = None) -> Preview:
         commands={name: _command(recipe) for name, recipe in recipes.items()},
         candidates=_candidates(plan.case.recipe, plan.levers, place) if place else (),
         trial_seconds=plan.case.load.warmup_s + plan.case.load.window_s,
-        settings=plan.settings.as_values(),
+        settings={**plan.settings.as_values(), **plan.extra},
         blocks=(plan.settings.looks[0], plan.settings.looks[-1]) if plan.verb == "compare" else (0, 0),
         answers=GATE_ARMS if plan.require_quality else 0,
     )

@@ -117,6 +117,10 @@ class Run:
         proof = (2 * blocks + GATE_ARMS) * self.trial_s if blocks else 0.0
         return self.settings.budget_s - self.spent_s - proof
 
+    def recorded(self, key: str) -> bool:
+        """True if the journal holds this trial, so that it will not be measured again."""
+        return key in self._trials
+
     def trial(self, order: Order, needs: Sequence[str] = ()) -> TrialResult:
         """The result of this trial: from the journal if it is there, else measured now and recorded.
 

@@ -1,0 +1,43 @@
+"""A load over time: tokens/s, memory and failures in bins of equal length. Pure."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from servesmith.measure.records import RequestRecord, Window
+from servesmith.measure.select import inside
+from servesmith.units import Nanos
+
+
+def rate_bins(records: Sequence[RequestRecord], window: Window, bins: int) -> tuple[float, ...]:
+    """Output tokens/s of `bins` equal parts of the window, by the stamp of each chunk."""
+    stamps = np.asarray([stamp for record in records for stamp in record.chunk_ns], dtype=np.int64)
+    tokens = np.asarray([count for record in records for count in record.chunk_tokens], dtype=np.float64)
+    keep = (stamps >= window.start_ns) & (stamps < window.end_ns)
+    sums, _ = np.histogram(stamps[keep], _edges(window, bins), weights=tokens[keep])
+    return tuple(float(value) for value in sums / (window.seconds / bins))
+
+
+def memory_bins(samples: Sequence[tuple[Nanos, float]], window: Window, bins: int) -> tuple[float, ...]:
+    """Mean MiB of equal parts of the window: `bins` of them, or as many as have two samples each on average."""
+    seen = [(stamp, mib) for stamp, mib in samples if inside(stamp, window) and mib > 0]
+    bins = min(bins, len(seen) // 2)
+    if not bins:
+        return ()
+    stamps = np.asarray([stamp for stamp, _ in seen], dtype=np.int64)
+    edges = _edges(window, bins)
+    sums, _ = np.histogram(stamps, edges, weights=np.asarray([mib for _, mib in seen], dtype=np.float64))
+    counts, _ = np.histogram(stamps, edges)
+    return tuple(float(total / count) for total, count in zip(sums, counts, strict=True) if count)
+
+
+def failures(records: Sequence[RequestRecord], window: Window, bins: int = 10) -> tuple[list[bool], tuple[int, ...]]:
+    """Of requests that ended inside the window: whether each went well; and the failed ones by parts of the window."""
+    ended = [record for record in records if record.error != "cancelled" and inside(record.end_ns, window)]
+    bad = np.asarray([record.end_ns for record in ended if not record.ok], dtype=np.int64)
+    counts, _ = np.histogram(bad, _edges(window, bins))
+    return [record.ok for record in ended], tuple(int(count) for count in counts)
+
+
+def _edges(window: Window, bins: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    return np.linspace(window.start_ns, window.end_ns, bins + 1)

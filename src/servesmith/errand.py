@@ -124,7 +124,8 @@ def refused(failed: list[RequestRecord], *, ours: bool = True) -> Outcome:
     first, last = failed[0], failed[-1]
     said = f"{first.error}: {first.detail}"
     if not ours and last.error in ("connect", "cut"):
-        said = f"the server stopped answering (first {said}; last {last.error}: {last.detail})"
+        then = f"{last.error}: {last.detail}"
+        said = f"the server stopped answering ({said if said == then else f'first {said}; last {then}'})"
     return Outcome("failed", Failure("requests-failed", said))
 
 

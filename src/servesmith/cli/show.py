@@ -19,6 +19,7 @@ from servesmith.interop.nouns import headline
 from servesmith.measure.metrics import METRICS
 from servesmith.report import tables, words
 from servesmith.report.tables import Table, Tone
+from servesmith.store.replay import RESUMABLE
 
 if TYPE_CHECKING:
     from servesmith.doctor import Finding
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 _STYLES: dict[Tone, str] = {"": "", "good": "green", "bad": "red", "muted": "dim"}
 _SAYS = {"better": "bold green", "worse": "bold red", "same": "bold", "undecided": "bold yellow", "none": "bold"}
 _STATES: dict[str, Tone] = {"ok": "good", "bad": "bad", "failed": "bad", "broken": "bad", "done": "good"}
-RESUMABLE = ("tune", "knee", "prefill", "start", "soak")
-"""Verbs that have --resume."""
 _NARROWEST = 110
 """Columns where the output is no terminal and so has no width of its own."""
 
@@ -209,6 +208,8 @@ def preview(found: "Preview", *, as_json: bool) -> None:
     if found.blocks[1]:
         few, many = (words.span(2 * blocks * found.trial_seconds) for blocks in found.blocks)
         line(f"# {found.blocks[0]} to {found.blocks[1]} blocks of two trials each: {few} to {many} of measuring in all")
+    if budget := float(found.settings.get("budget_s", 0)):
+        line(f"# the budget of {words.span(budget)} for trials may end it earlier")
     if found.answers:
         line(f"# before them the quality gate: {words.count(found.answers, 'trial')} that answer its questions")
 

@@ -67,7 +67,7 @@ def _budget(run: Replay) -> str:
     if run.closed is None or run.closed.ending != "budget" or run.opened.verb != "compare":
         return ""
     seconds = float(run.opened.settings.get("budget_s", 0))
-    return f" Its budget of {span(seconds)} ended it before the blocks sufficed; a longer --budget would go on."
+    return f" Its budget of {span(seconds)} ended it before the blocks sufficed: run it again with a longer --budget."
 
 
 def _of_blocks(comparison: Comparison, gate: Gated | None, budget: str = "") -> Headline:

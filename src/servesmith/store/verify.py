@@ -24,7 +24,7 @@ from servesmith.store.identity import check_identity
 from servesmith.store.journal import JOURNAL, read_events
 from servesmith.store.knee import check_knees
 from servesmith.store.ranged import check_ranges
-from servesmith.store.replay import Replay, replay
+from servesmith.store.replay import RESUMABLE, Replay, replay
 from servesmith.store.soak import check_soaks
 
 _RESTORE = "Restore it from where the evidence was copied from; if that is not possible, the run proves nothing."
@@ -105,7 +105,8 @@ def _closed(run: Replay) -> str:
     """A chain of checksums does not show that its end is gone, so the last event must be an end."""
     if run.closed is None:
         verb = run.opened.verb
-        resumed = "`servesmith tune --resume` goes on with it" if verb == "tune" else f"a {verb} is measured anew"
+        go_on = f"`servesmith {verb} --resume` goes on with it"
+        resumed = go_on if verb in RESUMABLE else f"a {verb} is measured anew"
         what = f"has no end: the run was broken off ({resumed}), or its end was cut off."
         raise EvidenceError(JOURNAL, what)
     return f"the run came to its end: {run.closed.ending}"

@@ -25,6 +25,7 @@ from servesmith.store.events import (
     TrialStarted,
 )
 from servesmith.store.journal import Journal
+from servesmith.store.replay import RESUMABLE
 from servesmith.store.watch import Watcher
 from servesmith.trial import Order
 from servesmith.tune.settings import Settings
@@ -32,8 +33,6 @@ from servesmith.tune.settings import Settings
 Clock = Callable[[], str]
 """Wall clock as ISO 8601 text, for people."""
 
-RESUMABLE = ("tune",)
-"""Verbs whose runs can be gone on with; a demo is a tune."""
 AGAIN = "-again"
 """Ends the key of a trial that repeats a failed one."""
 _OUR_FAILURES = ("too-few-prompts",)

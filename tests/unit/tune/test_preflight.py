@@ -1,5 +1,6 @@
 """What is wrong with a plan is said before anything is made or measured."""
 
+import msgspec
 import pytest
 from virtual import SLOTS, case, clock, lever, settings
 
@@ -127,6 +128,10 @@ def test_a_compares_plan_gives_its_blocks_and_its_time(capsys):
     assert "two requests alone" in told
     assert "4 to 12 blocks of two trials each: 1 min 04 s to 3 min 12 s of measuring" in told
     assert "quality gate: 3 trials" in told
+    assert "budget" not in told
+    limited = msgspec.structs.replace(plan("compare", rival=case(slots=8)), settings=settings(budget_s=90.0))
+    show.preview(preview(limited), as_json=False)
+    assert "the budget of 1 min 30 s for trials may end it earlier" in capsys.readouterr().out
     show.preview(preview(plan("bench")), as_json=False)
     assert "blocks" not in capsys.readouterr().out
 

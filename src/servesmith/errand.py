@@ -16,6 +16,7 @@ from servesmith.load.conduct import Progress, Settings
 from servesmith.load.openloop import run_open
 from servesmith.load.outcome import LoadOutcome
 from servesmith.load.probe import Identity, ServerTokenizer, identify
+from servesmith.load.wire import Limits
 from servesmith.measure.evidence import Counters, Measured, numbers, write_measured
 from servesmith.measure.records import Metric, RequestRecord
 from servesmith.recipe.model import Load, Workload
@@ -47,7 +48,7 @@ class LoadErrand(msgspec.Struct, frozen=True):
         try:
             singles = self._singles(desk, who, tokenizer)
             if bad := [record for _, record in singles if not record.ok]:
-                return refused(bad, ours=desk.pid > 0)
+                return unusable(bad, ours=desk.pid > 0)
             prompt, alone = _quickest(singles)
             planned = self._schedule(desk.seed)
             asked = self._prompts(who, tokenizer, desk.seed, planned or self._enough(alone, prompt))
@@ -74,7 +75,10 @@ class LoadErrand(msgspec.Struct, frozen=True):
         """Two requests on the idle server, one after the other: the first warms it and may be slow for that, the second
         tells what a request takes, so that prompts can be counted. They are of another seed than what is measured."""
         prompts = self._prompts(who, tokenizer, desk.seed + 1, 2).prompts
-        return [(prompt, ask(desk.url, [prompt.body], 1, key=desk.key, path=prompt.path)[0]) for prompt in prompts]
+        limits = Limits(first_token_s=self.load.first_token_s)
+        return [
+            (prompt, ask(desk.url, [prompt.body], 1, limits, key=desk.key, path=prompt.path)[0]) for prompt in prompts
+        ]
 
     def _schedule(self, seed: int) -> Schedule | None:
         """Open loop: when requests are due; None for a closed loop."""
@@ -116,6 +120,14 @@ def _quickest(singles: Sequence[tuple[Prompt, RequestRecord]]) -> tuple[Prompt, 
     """The request that took the least time for each token of its answer, and its seconds."""
     prompt, record = min(singles, key=lambda single: (single[1].end_ns - single[1].sent_ns) / single[0].output_tokens)
     return prompt, (record.end_ns - record.sent_ns) / NANOS_PER_SECOND
+
+
+def unusable(singles: list[RequestRecord], *, ours: bool) -> Outcome:
+    """A server that did not answer a request sent alone: silence is a hang, all else a refusal."""
+    first = singles[0]
+    if first.error.startswith("timeout"):
+        return Outcome("failed", Failure("hang", f"a request sent alone was not answered: {first.detail}"))
+    return refused(singles, ours=ours)
 
 
 def refused(failed: list[RequestRecord], *, ours: bool = True) -> Outcome:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from servesmith.errand import SPARE, LoadErrand, _quickest, judged
+from servesmith.errand import SPARE, LoadErrand, _quickest, judged, unusable
 from servesmith.load.conduct import Lag
 from servesmith.load.outcome import LoadOutcome
 from servesmith.measure.metrics import compute
@@ -74,3 +74,9 @@ def test_a_slow_first_request_does_not_foretell_too_few_prompts():
     prompt, alone = _quickest([cold, warm])
     assert (prompt.index, round(alone, 6)) == (1, 0.1)
     assert _quickest([warm, cold]) == (prompt, alone)
+
+
+def test_silence_to_a_request_sent_alone_is_a_hang_and_an_error_is_none():
+    silent = unusable([record(0.0, 3.0, error="timeout-first-token", detail="no token for 3 s")], ours=True)
+    assert (silent.failure.kind, "no token for 3 s" in silent.failure.log_line) == ("hang", True)
+    assert unusable([record(0.0, 3.0, error="http-status")], ours=True).failure.kind == "requests-failed"

@@ -1,8 +1,8 @@
 """The client proves itself: a server that logs when it sent what must be measured within a stated error.
 
 Shortened for CI: 16 streams instead of 2,048, against the project's own sim server. The long form, against a server in
-C, is benchmarks/load_truth.py. Stated error here, at the median: TPOT 0.1 ms, a chunk's stamp 1 ms after it was sent, TTFT
-1 ms, or 5 ms where all streams ask at once, since the sim notes a request only when it comes to reading it.
+C, is benchmarks/load_truth.py. Stated error here, at the median: TPOT 0.1 ms, a chunk's stamp 1 ms after it was sent,
+TTFT 1 ms, or 5 ms where all streams ask at once, since the sim notes a request only when it comes to reading it.
 """
 
 import json

@@ -51,6 +51,6 @@ def _sentence(told: list[str]) -> str:
         return ""
     since = f" since {told[1]}, pid {told[0]}" if len(told) == 2 else ""
     return (
-        f"Another servesmith measures on this machine{since}: the two disturb each other, so neither has the numbers of "
-        "a quiet machine. Measure one after the other."
+        f"Another servesmith measures on this machine{since}. The two disturb each other, so neither has the numbers of"
+        " a quiet machine: measure one after the other."
     )

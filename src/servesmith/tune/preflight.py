@@ -81,6 +81,11 @@ def _command(recipe: Recipe, file: str) -> Iterator[Problem]:
     """What is wrong with its command; a server that already runs needs none."""
     if recipe.url:
         return
+    if recipe.image:
+        message = "Names an image, and this version starts no containers: something else would be served."
+        remedy = "Delete `image` and `container`, or start it yourself and use `engine: endpoint` with its url."
+        yield Problem(message, remedy, file, field="image")
+        return
     if _opens_its_model_here(recipe) and (missing := [replace(p, file=file) for p in model_problems(recipe)]):
         yield from missing
         return

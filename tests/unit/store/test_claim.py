@@ -28,7 +28,7 @@ def test_the_second_on_a_machine_is_told_of_the_first_until_that_one_ends(tmp_pa
     try:
         assert ready.wait(30)
         told = claim("later", place)
-        assert told.startswith(f"Another servesmith measures on this machine since {AT}, pid {first.pid}: ")
+        assert told.startswith(f"Another servesmith measures on this machine since {AT}, pid {first.pid}. ")
     finally:
         first.kill()
         first.join()

@@ -129,3 +129,8 @@ def test_a_compares_plan_gives_its_blocks_and_its_time(capsys):
     assert "quality gate: 3 trials" in told
     show.preview(preview(plan("bench")), as_json=False)
     assert "blocks" not in capsys.readouterr().out
+
+
+def test_an_image_is_not_silently_left_out():
+    recipe = case().recipe.model_copy(update={"image": "ghcr.io/ggml-org/llama.cpp:server"})
+    assert fields(plan("bench", with_(recipe=recipe))) == [("r.yaml", "image")]

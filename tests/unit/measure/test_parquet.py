@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from recorded import steady, window
 
 from servesmith.errors import EvidenceError
-from servesmith.measure.parquet import read_doubts, read_records, write_records
+from servesmith.measure.parquet import SCHEMA_VERSION, read_doubts, read_records, write_records
 from servesmith.measure.records import RequestRecord, Window
 
 INT = st.integers(-(2**62), 2**62)
@@ -37,7 +37,7 @@ def records(draw) -> RequestRecord:
     )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
 @given(st.lists(records(), max_size=5), INT, INT, st.lists(TEXT, max_size=2))
 def test_what_is_written_is_read(tmp_path: Path, written, start, end, doubts):
     path = tmp_path / "requests.parquet"
@@ -83,6 +83,6 @@ def test_another_version_or_kind_of_file_is_refused(tmp_path: Path):
         pq.write_table(table.replace_schema_metadata(metadata), path)
         with pytest.raises(EvidenceError, match=message):
             read_records(path)
-    pq.write_table(table.select(["index"]).replace_schema_metadata({"servesmith.schema": "1"}), path)
+    pq.write_table(table.select(["index"]).replace_schema_metadata({"servesmith.schema": str(SCHEMA_VERSION)}), path)
     with pytest.raises(EvidenceError, match="request records"):
         read_records(path)

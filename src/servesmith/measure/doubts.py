@@ -1,7 +1,6 @@
 """What makes a number doubtful, as sentences that say what would remove the doubt. Pure."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -33,8 +32,8 @@ BY_CHANCE = 0.01
 
 THROUGHPUT = ("output_tokens_per", "total_tokens_per", "cost_per")
 _LATENCIES = ("ttft", "first_event", "tpot", "interactivity", "itl", "e2e", "normalised", "phase", "goodput")
-_TIMELESS = ("error_rate", "prompt_token_error", "cached_prompt_fraction", "draft_acceptance", "first_token_", "tokens_from_",
-             "merged_", "late_", "send_late", "dropped_", "client_lag", "kernel_stamped", "steady_from",
+_TIMELESS = ("error_rate", "prompt_token_error", "cached_prompt_fraction", "draft_acceptance", "first_token_",
+             "tokens_from_", "merged_", "late_", "send_late", "dropped_", "client_lag", "kernel_stamped", "steady_from",
              "lock_step")  # fmt: skip
 """Numbers that do not hang on time, or that say themselves how the load went: no doubt of the load concerns them."""
 
@@ -110,14 +109,14 @@ def _failures(found: Found, frame: Frame, window: Window) -> None:
     """Of what was sent; that something was dropped is a doubt of the load itself."""
     failed = ~frame.ok & ~frame.cancelled & ~frame.dropped & (frame.end_ns >= window.start_ns)
     if failed.any():
-        counted = Counter(frame.texts["error"][place] for place in np.flatnonzero(failed))
+        counted = frame.counted("error", failed)
         classes = ", ".join(f"{n} {name}" for name, n in sorted(counted.items()))
         found.load.append(f"{failed.sum()} of {len(frame)} requests failed ({classes}): remove their cause")
 
 
 def _counting(found: Found, frame: Frame, window: Window) -> None:
     with_tokens = frame.first_token.there & (frame.end_ns >= window.start_ns)
-    sources = Counter(frame.texts["token_source"][place] for place in np.flatnonzero(with_tokens))
+    sources = frame.counted("token_source", with_tokens)
     counted = (*THROUGHPUT, "tokens_per_chunk", "little", "tpot", "interactivity", "normalised", "goodput")
     if sources["none"]:
         found.add(
@@ -148,8 +147,8 @@ def _censoring(found: Found, values: Mapping[str, float]) -> None:
     if share > CENSORED:
         found.add(
             ("itl",),
-            f"{share:.0%} of chunks came in the same read as the one before (speculation, or a client that is late), so "
-            "gaps are known only as intervals: use tpot",
+            f"{share:.0%} of chunks came in the same read as the one before (speculation, or a client that is late), "
+            "so gaps are known only as intervals: use tpot",
         )
 
 
@@ -177,17 +176,20 @@ def _halves(found: Found, values: Mapping[str, float]) -> bool:
 
 
 def _warming(found: Found, frame: Frame, window: Window, values: Mapping[str, float]) -> bool:
-    """What MSER-5 would cut off is a doubt if the window holds some of it and it changes the rate."""
+    """What MSER-5 would cut off is a doubt if the window holds some of it and it changes the rate by more than 2 % and
+    two standard errors."""
     steady, rate = steady_state(frame, window), values["output_tokens_per_s"]
-    if steady is None or _apart(steady.rate, rate) <= DISAGREEMENT:
+    if steady is None or _apart(steady.rate, rate) <= DISAGREEMENT + 2 * steady.error:
         return False
     opens = (window.start_ns - int(frame.sent_ns[~frame.dropped].min())) / NANOS_PER_SECOND
     if steady.found and steady.after_s <= opens:
         return False
-    when = f"the load was steady only from {steady.after_s:.1f} s on" if steady.found else "the load never became steady"
+    when = (
+        f"the load was steady only from {steady.after_s:.1f} s on" if steady.found else "the load never became steady"
+    )
     found.load.append(
-        f"{when} (MSER-5): {steady.rate:.4g} tokens/s from {steady.after_s:.1f} s, {rate:.4g} in the window, which opens "
-        f"at {opens:.1f} s: lengthen warm-up and window"
+        f"{when} (MSER-5): {steady.rate:.4g} tokens/s from {steady.after_s:.1f} s, {rate:.4g} in the window, which "
+        f"opens at {opens:.1f} s: lengthen warm-up and window"
     )
     return True
 
@@ -196,7 +198,7 @@ def _little(found: Found, frame: Frame, window: Window, values: Mapping[str, flo
     """Little's law against the throughput; its own sampling error (two standard errors) is allowed for."""
     little, seen = values.get("little_output_tokens_per_s"), values["output_tokens_per_s"]
     times = (frame.end_ns - frame.sent_ns)[ended_well(frame, window)]
-    if little is None or len(times) < 2 or not seen:
+    if little is None or len(times) < 2 or not seen or not times.any():
         return
     error = 2 * float(times.std(ddof=1)) / float(times.mean()) / math.sqrt(len(times))
     if abs(little / seen - 1) > DISAGREEMENT + error:

@@ -10,6 +10,7 @@ from servesmith.measure.counters import Snapshot
 from servesmith.measure.metrics import compute
 from servesmith.measure.parquet import read_doubts, read_records, write_records
 from servesmith.measure.records import Metric, RequestRecord, Window
+from servesmith.measure.terms import Terms
 
 RECORDS = "requests.parquet"
 COUNTERS = "counters.json"
@@ -23,6 +24,8 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     after: Snapshot | None = None
     memory_peak_mib: float = 0.0
     """Largest resident memory of the server's processes during the load; 0: not read."""
+    terms: Terms = Terms()
+    """What numbers were asked for beside those that records alone give."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +57,14 @@ def read_measured(folder: Path) -> Measured:
 def numbers(measured: Measured) -> dict[str, Metric]:
     """Every metric that these files allow. Pure: equal files give equal numbers."""
     counters = measured.counters
-    metrics = compute(measured.records, measured.window, counters.before, counters.after, doubts=tuple(measured.doubts))
+    metrics = compute(
+        measured.records,
+        measured.window,
+        counters.before,
+        counters.after,
+        doubts=tuple(measured.doubts),
+        terms=counters.terms,
+    )
     if counters.memory_peak_mib:
         metrics["memory_peak_mib"] = Metric(counters.memory_peak_mib, "MiB", "lower")
     return metrics

@@ -1,14 +1,15 @@
-"""The records of one load as columns: what every number is computed from. Built once, so nothing walks tuples twice. Pure.
+"""The records of one load as columns, built once: what every number is computed from. Pure.
 
 A million chunks take 17 MB here. Columns of requests have one entry a record, in their order; columns of chunks hold
 the chunks of all records one behind the other, those of record r at `offsets[r]:offsets[r + 1]`.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -65,6 +66,10 @@ class Frame:
     def having(self, column: str, *values: str) -> Mask:
         """Requests whose text column is one of these."""
         return np.fromiter((text in values for text in self.texts[column]), np.bool_, len(self))
+
+    def counted(self, column: str, which: Mask) -> Counter[str]:
+        """How often each text of a column occurs among these requests."""
+        return Counter(compress(self.texts[column], which.tolist()))
 
     @cached_property
     def ok(self) -> Mask:
@@ -167,7 +172,7 @@ def records_of(frame: Frame) -> tuple[RequestRecord, ...]:
             chunk_kinds=tuple(kinds[start:end]),
             **dict(zip(columns, row, strict=True)),
         )
-        for start, end, row in zip(edges, edges[1:], zip(*columns.values(), strict=True), strict=False)
+        for (start, end), row in zip(pairwise(edges), zip(*columns.values(), strict=True), strict=True)
     )
 
 

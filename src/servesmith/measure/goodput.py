@@ -1,8 +1,8 @@
 """Goodput: the requests that met every limit, each judged once, at the moment its fate was known. Pure.
 
-As in DistServe (Zhong et al., OSDI 2024, arxiv.org/abs/2401.09670). A request that broke a limit is lost when it breaks it,
-not when it ends: so one that never ends counts against the server, and one that was cut off by the end of the load counts
-only if it had broken a limit by then.
+As in DistServe (Zhong et al., OSDI 2024, arxiv.org/abs/2401.09670). A request is lost when it breaks a limit, not when
+it ends: so one that never ends counts against the server, and one that was cut off by the end of the load counts only
+if it had broken a limit by then.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 import numpy as np
 
-from servesmith.measure.frame import Frame, Mask, inside
+from servesmith.measure.frame import Frame, Ints, Mask, inside
 from servesmith.measure.intervals import wilson
 from servesmith.measure.records import ChunkKind, Window
 from servesmith.measure.samples import has_span, tpot_ms
@@ -41,8 +41,8 @@ _LONGEST = 2.0**60
 def goodput(frame: Frame, window: Window, limits: Mapping[str, float]) -> Goodput | None:
     """Judge every request by `limits`: name out of REQUEST_LIMITS to the largest value that is allowed.
 
-    None: no limit, or no request whose fate was known inside the window. A limit on tokens that a request cannot have (a
-    TPOT with a single token) is met. Raises KeyError for a name that is not known.
+    None: no limit, or no request whose fate was known inside the window. A limit on something
+    that a request cannot have (a TPOT with a single token) is met. Raises KeyError for a name that is not known.
     """
     broken_at = np.full(len(frame), _NEVER, np.int64)
     known = np.ones(len(frame), np.bool_)
@@ -64,7 +64,7 @@ def goodput(frame: Frame, window: Window, limits: Mapping[str, float]) -> Goodpu
     return Goodput(met, judged, met / window.seconds, met / judged, *wilson(met, judged), int((ended & ~known).sum()))
 
 
-def _deadline_broken(frame: Frame, name: str, limit: float) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+def _deadline_broken(frame: Frame, name: str, limit: float) -> Ints:
     """When each request broke a limit that holds from its start: the deadline itself, if nothing had come by then."""
     start = frame.due_ns if "_due_" in name else frame.sent_ns
     allowed = limit * (NANOS_PER_MS if name.endswith("_ms") else NANOS_PER_SECOND)

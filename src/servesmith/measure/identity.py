@@ -43,8 +43,8 @@ def asked_of(records: Sequence[RequestRecord]) -> dict[int, Asked]:
 
 
 def workload_hash(records: Sequence[RequestRecord]) -> str:
-    """SHA-256 over everything that was sent, in the order of the indexes, first 16 hex digits. Times, answers and the order
-    in which requests were sent do not count."""
+    """SHA-256 over everything that was sent, in the order of the indexes, first 16 hex digits. Times, answers and the
+    order in which requests were sent do not count."""
     lines = "".join(f"{index} {meant[0]} {meant[1]} {meant[2]}\n" for index, meant in sorted(asked_of(records).items()))
     return hashlib.sha256(lines.encode()).hexdigest()[:16]
 

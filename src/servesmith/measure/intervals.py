@@ -20,14 +20,14 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
     share, z2 = hits / count, _Z * _Z
     middle = (share + z2 / (2 * count)) / (1 + z2 / count)
     reach = _Z / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count * count))
-    return max(0.0, middle - reach), min(1.0, middle + reach)
+    return middle - reach if hits else 0.0, middle + reach if hits < count else 1.0
 
 
 def quantile_interval(ordered: Floats, share: float) -> tuple[float, float] | None:
     """Two values of a sorted sample between which the quantile lies with 95 %, whatever the distribution.
 
-    The number of values under it is binomial, so the ranks follow from that alone (David and Nagaraja, Order Statistics,
-    2003, 7.1). None: the sample is too small to bound it on both sides.
+    The number of values under it is binomial, so the ranks follow from that alone (David and Nagaraja, Order
+    Statistics, 2003, 7.1). None: the sample is too small to bound it on both sides.
     """
     count = len(ordered)
     low, high = _binomial_bounds(count, share)

@@ -10,7 +10,6 @@ Which requests a number is made of:
 A number that cannot be computed from what there is, is absent; never zero or NaN.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -76,8 +75,8 @@ def compute(
 
 
 def samples(records: Sequence[RequestRecord], window: Window) -> dict[str, list[float]]:
-    """What the percentiles are taken of: `ttft`, `tpot` and `itl` in ms, `e2e` in s, and the further ones of the table. For
-    formats that ask for more of a distribution than the table has."""
+    """What the percentiles are taken of: `ttft`, `tpot` and `itl` in ms, `e2e` in s, and further ones of the table.
+    For formats that ask for more of a distribution than the table has."""
     return {stem: sample.tolist() for stem, sample in samples_of(frame_of(records), window).items()}
 
 
@@ -125,12 +124,13 @@ def _rates(frame: Frame, window: Window) -> _Told:
         in_flight = int(np.maximum(flown, 0).sum()) / (end - start)
         mean_tokens = int(frame.output_tokens[counted].sum()) / number
         mean_seconds = int((frame.end_ns - frame.sent_ns)[counted].sum()) / number / NANOS_PER_SECOND
-        values["little_output_tokens_per_s"] = in_flight * mean_tokens / mean_seconds
+        if mean_seconds > 0:
+            values["little_output_tokens_per_s"] = in_flight * mean_tokens / mean_seconds
     return _Told(values, {})
 
 
 def _shape(frame: Frame, window: Window) -> _Told:
-    """What else is known of requests and chunks: tokens a chunk, merged reads, errors, how tokens were known, prompts."""
+    """What else is known of requests and chunks: tokens a chunk, merged reads, errors, phases, shares, prompts."""
     told = _Told({}, {})
     values = told.values
     ended = ended_well(frame, window)
@@ -170,9 +170,11 @@ def _shares(frame: Frame, seen: Mask) -> Values:
     """Which kind of chunk set TTFT, and how tokens were known; a share of zero is left out."""
     if not (number := int(seen.sum())):
         return {}
-    kinds = Counter(frame.first_token.kind[seen].tolist())
-    values = {f"first_token_{ChunkKind(kind).name.lower()}_fraction": count / number for kind, count in kinds.items()}
-    sources = Counter(source for source, mine in zip(frame.texts["token_source"], seen, strict=True) if mine)
+    kinds = np.bincount(frame.first_token.kind[seen], minlength=len(ChunkKind))
+    values = {
+        f"first_token_{kind.name.lower()}_fraction": int(kinds[kind]) / number for kind in ChunkKind if kinds[kind]
+    }
+    sources = frame.counted("token_source", seen)
     return values | {
         f"tokens_from_{source.replace('-', '_')}_fraction": count / number for source, count in sources.items()
     }
@@ -195,11 +197,13 @@ def _course(frame: Frame, window: Window) -> _Told:
     values: Values = {}
     due = sampling.due_inside(frame, window)
     if due.any():
-        values["late_requests"] = int((due & (frame.sent_ns - frame.due_ns > sampling.LATE_NS)).sum())
-        values["dropped_requests"] = int((due & frame.dropped).sum())
+        values["late_requests"] = float((due & (frame.sent_ns - frame.due_ns > sampling.LATE_NS)).sum())
+        values["dropped_requests"] = float((due & frame.dropped).sum())
     flown = under_way(frame, window)
     if flown.any():
-        values["kernel_stamped_fraction"] = int((flown & frame.having("stamp_source", "kernel")).sum()) / int(flown.sum())
+        values["kernel_stamped_fraction"] = int((flown & frame.having("stamp_source", "kernel")).sum()) / int(
+            flown.sum()
+        )
     steady, step = steady_state(frame, window), lock_step(frame, window)
     if steady and steady.found:
         values["steady_from_s"] = steady.after_s

@@ -71,7 +71,7 @@ def write_records(path: Path, records: Sequence[RequestRecord], window: Window, 
     table = pa.Table.from_arrays(_columns(frame_of(records)), schema=schema)
     partial = path.with_name(path.name + ".partial")
     with partial.open("wb") as file:
-        pq.write_table(table, file, compression="zstd", use_dictionary=_REPEATING)
+        pq.write_table(table, file, compression="zstd", use_dictionary=_REPEATING)  # pyright: ignore[reportArgumentType]
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)

@@ -38,7 +38,9 @@ def samples_of(frame: Frame, window: Window) -> dict[str, Floats]:
         "e2e_due": (end - due)[ended] / NANOS_PER_SECOND,
         "normalised_latency": _ms((end - due)[asked]) / frame.output_tokens[asked],
         "send_late": _ms((sent - due)[due_inside(frame, window) & ~frame.dropped]),
-        "client_lag": _ms(frame.ints["client_lag_ns"][under_way(frame, window) & frame.having("stamp_source", "kernel")]),
+        "client_lag": _ms(
+            frame.ints["client_lag_ns"][under_way(frame, window) & frame.having("stamp_source", "kernel")]
+        ),
     }
 
 
@@ -89,7 +91,9 @@ def gaps(frame: Frame, window: Window) -> tuple[Ints, int]:
 
 def percentiles(sample: Floats, quantiles: Mapping[str, float]) -> dict[str, float]:
     """Percentiles by linear interpolation (type 7 of Hyndman and Fan, The American Statistician 50 (1996) 361)."""
-    return {name: float(value) for name, value in zip(quantiles, np.quantile(sample, [*quantiles.values()]), strict=True)}
+    return {
+        name: float(value) for name, value in zip(quantiles, np.quantile(sample, [*quantiles.values()]), strict=True)
+    }
 
 
 def _seen(frame: Frame, events: Events, window: Window) -> Mask:

@@ -1,20 +1,22 @@
 """From when on a load was steady, and whether its requests walk in step. Pure.
 
 Steady state: MSER-5. K. P. White, An effective truncation heuristic for bias reduction in simulation output, Simulation
-69 (1997) 323; compared with others in White, Cobb and Spratt, WSC 2000. The series is cut where the squared standard error of
-the mean of the rest, sum of (y - mean)^2 / m^2, is least. A cut in the second half means that the series is too short.
+69 (1997) 323; compared with others in White, Cobb and Spratt, WSC 2000. The series is cut where the squared standard
+error of the mean of the rest, sum of (y - mean)^2 / m^2, is least. A cut in the second half means that the series is
+too short.
 
-Lock-step: closed loops of equal lengths finish and start together, and then a latency is that of a burst. The starts of a
-cycle are put on a circle; if they gather, their resultant is long (Mardia and Jupp, Directional Statistics, 2000, 6.3). Up
-to four waves a cycle are looked for, by the same test on multiples of the angle.
+Lock-step: closed loops of equal lengths finish and start together, and then a latency is that of a burst. The starts of
+a cycle are put on a circle; if they gather, their resultant is long (Mardia and Jupp, Directional Statistics, 2000).
+Up to four waves a cycle are looked for, by the same test on multiples of the angle.
 """
 
 import math
+from itertools import pairwise
 
 import msgspec
 import numpy as np
 
-from servesmith.measure.frame import Floats, Frame, inside
+from servesmith.measure.frame import Floats, Frame, Ints, inside
 from servesmith.measure.records import Window
 from servesmith.units import NANOS_PER_SECOND, Nanos, Seconds
 
@@ -38,6 +40,8 @@ class Steady(msgspec.Struct, frozen=True):
     """Seconds from the first request to the first steady batch, or to where it cut, if that was too late."""
     rate: float
     """Output tokens/s from there on."""
+    error: float
+    """Its standard error, relative, as if batches were independent."""
     batch_s: Seconds
 
 
@@ -87,7 +91,10 @@ def steady_state(frame: Frame, window: Window) -> Steady | None:
     batch_s = span / NANOS_PER_SECOND / BATCHES
     cut = mser(batches)
     at = cut if cut is not None else BATCHES // 2
-    return Steady(cut is not None, at * batch_s, float(batches[at:].mean()), batch_s)
+    rest = batches[at:]
+    rate = float(rest.mean())
+    error = float(rest.std(ddof=1)) / math.sqrt(len(rest)) / rate if rate else math.inf
+    return Steady(cut is not None, at * batch_s, rate, error, batch_s)
 
 
 def token_rates(frame: Frame, window: Window, bins: int) -> Floats:
@@ -106,7 +113,7 @@ def lock_step(frame: Frame, window: Window) -> LockStep | None:
     starts = np.sort(frame.sent_ns[~frame.dropped & inside(frame.sent_ns, window)])
     cycles = min((window.end_ns - window.start_ns) // cycle, _MOST_CYCLES)
     edges = np.searchsorted(starts, window.start_ns + cycle * np.arange(cycles + 1))
-    turns = [starts[low:high] for low, high in zip(edges, edges[1:], strict=False) if high > low]
+    turns = [starts[low:high] for low, high in pairwise(edges) if high > low]
     if not turns:
         return None
     count = int(np.median([len(turn) for turn in turns]))
@@ -135,6 +142,6 @@ def _cycle(frame: Frame) -> Nanos | None:
     return cycle if cycle > 0 else None
 
 
-def _resultant(starts: "np.ndarray[tuple[int], np.dtype[np.int64]]", period: float) -> float:
+def _resultant(starts: Ints, period: float) -> float:
     angles = (starts - starts[0]) * (2 * math.pi / period)
     return float(np.hypot(np.cos(angles).mean(), np.sin(angles).mean()))

@@ -29,10 +29,13 @@ class Statistic(msgspec.Struct, frozen=True):
 
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99, "max": 1.0}
 _USUAL = ("p50", "p95", "p99")
+_EXTREMES = ("p50", "p99", "max")
 _VLLM = "as `vllm bench serve`, save that a role chunk is no token"
 _INTENDED = "latency from the intended time, as wrk2"
 _PHASES = "the three add up to the mean of e2e_due"
 _ORCA = "Orca (Yu et al., OSDI 2022) and vLLM (Kwon et al., SOSP 2023): latency / output length"
+_AIPERF_TTFO = "AIPerf's time to first output token"
+_AIPERF_ICL = "AIPerf's inter-chunk latency, without the gaps of zero inside a read"
 _CLOCK = "kernel stamps: SO_TIMESTAMPNS, socket(7)"
 
 STATISTICS: dict[str, Statistic] = {}
@@ -99,14 +102,14 @@ METRICS: dict[str, MetricKind] = {
     ),
     **_family("ttft", "ms", "first token chunk - sent", _VLLM, ("mean", *_USUAL)),
     **_family("ttft_due", "ms", "first token chunk - due", _INTENDED),
-    **_family("ttft_content", "ms", "first content chunk - sent", "AIPerf's time to first output token", ("mean", *_USUAL)),
-    **_family("first_event", "ms", "first event of any kind - sent", "what a client that counts the role chunk calls TTFT"),
+    **_family("ttft_content", "ms", "first content chunk - sent", _AIPERF_TTFO, ("mean", *_USUAL)),
+    **_family("first_event", "ms", "first event of any kind - sent", "what counts a role chunk calls it TTFT"),
     **_family("tpot", "ms", "(last - first token chunk) / (tokens - 1)", _VLLM, ("mean", *_USUAL)),
     "tpot_token_mean_ms": MetricKind(
         "ms", "lower", "sum of (last - first token chunk) / sum of (tokens - 1): each token weighs the same"
     ),
     "interactivity_tokens_per_s": MetricKind("tokens/s", "higher", "1000 / tpot_p50_ms", "InferenceX: median_intvty"),
-    **_family("itl", "ms", "gap between distinct arrivals of token chunks of one request", "AIPerf's inter-chunk latency"),
+    **_family("itl", "ms", "gap between distinct arrivals of token chunks of one request", _AIPERF_ICL),
     "merged_chunk_fraction": MetricKind(
         "fraction", "lower", "token chunks that came in one read with the one before / all but the first of a request"
     ),
@@ -121,12 +124,12 @@ METRICS: dict[str, MetricKind] = {
         "fraction", "lower", "failed / (failed + well ended) of requests that were sent and ended inside it",
         "interval: Wilson, JASA 22 (1927) 209",
     ),
-    **_family("send_late", "ms", "sent - due, of requests due inside the window", "own definition", ("p50", "p99", "max")),
+    **_family("send_late", "ms", "sent - due, of requests due inside the window", "own definition", _EXTREMES),
     "late_requests": MetricKind("requests", "lower", "requests due inside the window and sent more than 10 ms later"),
     "dropped_requests": MetricKind(
         "requests", "lower", "requests due inside the window and never sent", "k6's dropped iterations"
     ),
-    **_family("client_lag", "ms", "longest time that bytes of a request lay there unread", _CLOCK, ("p50", "p99", "max")),
+    **_family("client_lag", "ms", "longest time that bytes of a request lay there unread", _CLOCK, _EXTREMES),
     "kernel_stamped_fraction": MetricKind(
         "fraction", "higher", "requests with the kernel's receive stamps / requests under way in the window", _CLOCK
     ),

@@ -1,9 +1,11 @@
 """A load over time, for whoever draws it: token rate, requests in flight and TTFT in equal parts. Pure."""
 
+from itertools import pairwise
+
 import msgspec
 import numpy as np
 
-from servesmith.measure.frame import Frame, inside
+from servesmith.measure.frame import Floats, Frame, Ints, inside
 from servesmith.measure.records import Window
 from servesmith.measure.samples import first_seen
 from servesmith.measure.steady import token_rates
@@ -26,8 +28,8 @@ class Timeline(msgspec.Struct, frozen=True):
 
 
 def timeline(frame: Frame, span: Window, bins: int = BINS) -> Timeline:
-    """`bins` equal parts of a span of time: the measured window, or the whole load to see its warm-up. Raises ValueError
-    for an empty span."""
+    """`bins` equal parts of a span of time: the measured window, or the whole load to see its warm-up. Raises
+    ValueError for an empty span."""
     if span.end_ns <= span.start_ns or bins < 1:
         raise ValueError("a timeline needs a span of time and at least one part")
     edges = span.start_ns + (span.end_ns - span.start_ns) * np.arange(bins + 1) // bins
@@ -38,16 +40,14 @@ def timeline(frame: Frame, span: Window, bins: int = BINS) -> Timeline:
     return Timeline(part_s, starts, tuple(rates.tolist()), flying, low, high)
 
 
-def _in_flight(frame: Frame, edges: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> tuple[float, ...]:
-    """Mean requests under way between neighbouring edges: from the time that all requests together have flown by then."""
+def _in_flight(frame: Frame, edges: Ints) -> tuple[float, ...]:
+    """Mean requests under way between neighbouring edges, from the time that all together have flown by each."""
     sent, end = np.sort(frame.sent_ns[~frame.dropped]), np.sort(frame.end_ns[~frame.dropped])
     flown = _time_since(sent, edges) - _time_since(end, edges)
     return tuple((np.diff(flown) / (np.diff(edges) / NANOS_PER_SECOND)).tolist())
 
 
-def _time_since(
-    events: "np.ndarray[tuple[int], np.dtype[np.int64]]", edges: "np.ndarray[tuple[int], np.dtype[np.int64]]"
-) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def _time_since(events: Ints, edges: Ints) -> Floats:
     """At each edge, the sum over all earlier events of the seconds since them."""
     seconds = (events - edges[0]) / NANOS_PER_SECOND
     before = np.searchsorted(events, edges)
@@ -63,7 +63,7 @@ def _first_tokens(frame: Frame, span: Window, bins: int) -> tuple[tuple[float | 
     places = (first.at_ns[which] - span.start_ns) * bins // (span.end_ns - span.start_ns)
     order = np.argsort(places, kind="stable")
     edges = np.searchsorted(places[order], np.arange(bins + 1))
-    parts = [waits[order][low:high] for low, high in zip(edges, edges[1:], strict=False)]
+    parts = [waits[order][low:high] for low, high in pairwise(edges)]
     return (
         tuple(float(np.median(part)) if len(part) else None for part in parts),
         tuple(float(part.max()) if len(part) else None for part in parts),

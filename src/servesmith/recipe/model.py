@@ -299,6 +299,16 @@ class Goal(Noun):
     metric: str = Field(default="output_tokens_per_s", description="Key of the metric table")
     limits: dict[str, float] = Field(default_factory=dict, description="metric key: worst allowed value")
     minimum_gain: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.01, description="0.01 is 1 %")
+    request_limits: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict,
+        description="Goodput: what every single request must meet, for example {ttft_ms: 2000, tpot_ms: 50}",
+    )
+    gpus: Whole = Field(
+        default=0, description="GPUs that serve, for numbers per GPU, where recipe.gpus names none; 0: not known"
+    )
+    price_per_hour: Amount = Field(
+        default=0.0, description="Price of an hour of everything that serves, for the cost of tokens; 0: not known"
+    )
 
 
 class Quality(Noun):

@@ -98,7 +98,7 @@ def _loaded(order: Order, options: SimOptions, folder: Path) -> Outcome:
     speed = factor(options.noise_restart, options.seed, order.seed, order.key)
     records = _Loop(Schedule(options, speed), workload, load).play(end)
     window = Window(int(load.warmup_s * NANOS_PER_SECOND), int(end * NANOS_PER_SECOND))
-    measured = Measured(records=records, window=window, doubts=(), counters=Counters())
+    measured = Measured(records=records, window=window, doubts=(), counters=Counters(terms=order.errand.terms))
     write_measured(folder, measured)
     metrics = numbers(measured)
     if not metrics["output_tokens_per_s"].value:

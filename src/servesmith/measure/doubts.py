@@ -79,7 +79,7 @@ def find(
     _prompts(found, frame)
     _censoring(found, values)
     _in_step(found, frame, window)
-    if not (_halves(found, values) or _warming(found, frame, window, values)):
+    if not _unsteady(found, frame, window, values):
         _little(found, frame, window, values)
     if counters:
         _server_count(found, frame, *counters)
@@ -164,34 +164,29 @@ def _in_step(found: Found, frame: Frame, window: Window) -> None:
         )
 
 
-def _halves(found: Found, values: Mapping[str, float]) -> bool:
+def _unsteady(found: Found, frame: Frame, window: Window, values: Mapping[str, float]) -> bool:
+    """Two signs: the halves of the window differ, or the window holds what MSER-5 would cut off and that changes the
+    rate by more than 2 % and two standard errors."""
     first, second = values["output_tokens_per_s_first_half"], values["output_tokens_per_s_second_half"]
-    if _apart(first, second) <= UNSTEADY:
-        return False
-    found.load.append(
-        f"not steady: {first:.4g} tokens/s in the first half of the window, {second:.4g} in the second: "
-        "lengthen warm-up and window"
-    )
-    return True
-
-
-def _warming(found: Found, frame: Frame, window: Window, values: Mapping[str, float]) -> bool:
-    """What MSER-5 would cut off is a doubt if the window holds some of it and it changes the rate by more than 2 % and
-    two standard errors."""
+    halves = f"{first:.4g} tokens/s in the first half of the window, {second:.4g} in the second"
     steady, rate = steady_state(frame, window), values["output_tokens_per_s"]
-    if steady is None or _apart(steady.rate, rate) <= DISAGREEMENT + 2 * steady.error:
+    opens = _opens_s(frame, window)
+    late = steady is not None and (not steady.found or steady.after_s > opens)
+    warming = steady is not None and late and _apart(steady.rate, rate) > DISAGREEMENT + 2 * steady.error
+    if not warming and _apart(first, second) <= UNSTEADY:
         return False
-    opens = (window.start_ns - int(frame.sent_ns[~frame.dropped].min())) / NANOS_PER_SECOND
-    if steady.found and steady.after_s <= opens:
-        return False
-    when = (
-        f"the load was steady only from {steady.after_s:.1f} s on" if steady.found else "the load never became steady"
-    )
-    found.load.append(
-        f"{when} (MSER-5): {steady.rate:.4g} tokens/s from {steady.after_s:.1f} s, {rate:.4g} in the window, which "
-        f"opens at {opens:.1f} s: lengthen warm-up and window"
-    )
+    says = ""
+    if steady is not None and late:
+        cut = f"only after {steady.after_s:.1f} s, and the window opens after {opens:.1f} s"
+        says = f"; steady by MSER-5 {cut if steady.found else 'at no time'}"
+    found.load.append(f"not steady: {halves}{says}: lengthen warm-up and window")
     return True
+
+
+def _opens_s(frame: Frame, window: Window) -> float:
+    """Seconds from the first request to the start of the window."""
+    sent = frame.sent_ns[~frame.dropped]
+    return (window.start_ns - int(sent.min())) / NANOS_PER_SECOND if len(sent) else 0.0
 
 
 def _little(found: Found, frame: Frame, window: Window, values: Mapping[str, float]) -> None:

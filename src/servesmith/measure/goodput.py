@@ -6,6 +6,7 @@ if it had broken a limit by then.
 """
 
 from collections.abc import Callable, Mapping
+from typing import get_args
 
 import msgspec
 import numpy as np
@@ -14,6 +15,7 @@ from servesmith.measure.frame import Frame, Ints, Mask, inside
 from servesmith.measure.intervals import wilson
 from servesmith.measure.records import ChunkKind, Window
 from servesmith.measure.samples import has_span, tpot_ms
+from servesmith.recipe.model import RequestLimit
 from servesmith.units import NANOS_PER_MS, NANOS_PER_SECOND
 
 
@@ -31,18 +33,17 @@ class Goodput(msgspec.Struct, frozen=True):
     """Requests that ended well and whose tokens were not counted, so that a limit on them could not be judged."""
 
 
-REQUEST_LIMITS = ("ttft_ms", "ttft_due_ms", "ttft_content_ms", "tpot_ms", "normalised_latency_ms", "e2e_s", "e2e_due_s")
-"""What a single request can be held to; defined as the metrics of these names."""
+REQUEST_LIMITS: tuple[RequestLimit, ...] = get_args(RequestLimit)
 
 _NEVER = np.iinfo(np.int64).max
 _LONGEST = 2.0**60
 
 
-def goodput(frame: Frame, window: Window, limits: Mapping[str, float]) -> Goodput | None:
-    """Judge every request by `limits`: name out of REQUEST_LIMITS to the largest value that is allowed.
+def goodput(frame: Frame, window: Window, limits: Mapping[RequestLimit, float]) -> Goodput | None:
+    """Judge every request by `limits`: the largest value that is allowed, by name.
 
     None: no limit, or no request whose fate was known inside the window. A limit on something
-    that a request cannot have (a TPOT with a single token) is met. Raises KeyError for a name that is not known.
+    that a request cannot have (a TPOT with a single token) is met.
     """
     broken_at = np.full(len(frame), _NEVER, np.int64)
     known = np.ones(len(frame), np.bool_)

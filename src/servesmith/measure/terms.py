@@ -2,14 +2,14 @@
 
 import msgspec
 
-from servesmith.recipe.model import Goal, Recipe
+from servesmith.recipe.model import Goal, Recipe, RequestLimit
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """Kept with the raw files of a trial, since its numbers follow from it."""
 
-    request_limits: dict[str, float] = {}
-    """Name out of `goodput.REQUEST_LIMITS` to the largest value allowed for a request; empty: no goodput."""
+    request_limits: dict[RequestLimit, float] = {}
+    """The largest value allowed for a request, by name; empty: no goodput."""
     gpus: int = 0
     """GPUs that serve; 0: not known, so nothing is told per GPU."""
     price_per_hour: float = 0.0

@@ -15,6 +15,10 @@ Whole = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0)]
 TraceFormat = Literal["auto", "mooncake", "timed", "azure", "burstgpt"]
+RequestLimit = Literal[
+    "ttft_ms", "ttft_due_ms", "ttft_content_ms", "tpot_ms", "normalised_latency_ms", "e2e_s", "e2e_due_s"
+]
+"""What a single request can be held to; defined as the metrics of these names."""
 EngineKind = Literal["llamacpp", "vllm", "sglang", "endpoint", "sim"]
 Risk = Literal["lossless", "numerics", "lossy"]
 Scalar = bool | int | float | str
@@ -299,8 +303,8 @@ class Goal(Noun):
     metric: str = Field(default="output_tokens_per_s", description="Key of the metric table")
     limits: dict[str, float] = Field(default_factory=dict, description="metric key: worst allowed value")
     minimum_gain: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.01, description="0.01 is 1 %")
-    request_limits: dict[str, Annotated[float, Field(gt=0)]] = Field(
-        default_factory=dict,
+    request_limits: dict[RequestLimit, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict[RequestLimit, float],
         description="Goodput: what every single request must meet, for example {ttft_ms: 2000, tpot_ms: 50}",
     )
     gpus: Whole = Field(

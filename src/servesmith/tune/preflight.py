@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from servesmith.engine.registry import adapter
 from servesmith.errors import InputError, Problem
-from servesmith.measure.goodput import REQUEST_LIMITS
 from servesmith.measure.metrics import METRICS
 from servesmith.measure.terms import terms_of
 from servesmith.quality.gate import LOSSLESS, NUMERICS, plan_exam
@@ -53,12 +52,6 @@ def _metrics(plan: Plan) -> Iterator[Problem]:
             yield Problem(f"There is no metric {key!r}.", nearest(key, tuple(METRICS)), file, field=field)
         elif missing := _lacks(plan.case, key):
             yield Problem(f"{key} cannot be computed.", f"Give {missing}.", file, field=field)
-    for name in goal.request_limits:
-        if name not in REQUEST_LIMITS:
-            remedy = nearest(name, REQUEST_LIMITS)
-            yield Problem(
-                f"No request can be held to {name!r}.", remedy, plan.file, field=f"goal.request_limits.{name}"
-            )
 
 
 def _lacks(case: Case, key: str) -> str:

@@ -19,6 +19,7 @@ from servesmith.load.probe import Identity, ServerTokenizer, identify
 from servesmith.load.wire import Limits
 from servesmith.measure.evidence import Counters, Measured, numbers, write_measured
 from servesmith.measure.records import Metric, RequestRecord
+from servesmith.measure.terms import Terms
 from servesmith.recipe.model import Load, Workload
 from servesmith.units import NANOS_PER_SECOND, Seconds
 from servesmith.workload.base import Prompt, PromptSet
@@ -39,6 +40,8 @@ class LoadErrand(msgspec.Struct, frozen=True):
 
     workload: Workload
     load: Load
+    terms: Terms = Terms()
+    """What numbers are wanted beside those that records alone give."""
 
     def run(self, desk: Desk) -> Outcome:
         """Build prompts until they are surely enough, drive the load, write the records."""
@@ -69,7 +72,8 @@ class LoadErrand(msgspec.Struct, frozen=True):
             tokenizer.close()
         said = (*(planned.notes if planned else ()), *asked.notes)
         outcome = replace(outcome, doubts=(*outcome.doubts, *said))
-        return _collected(desk, self.load, outcome, memory)
+        outcome = replace(outcome, records=_with_digests(outcome.records, asked.prompts))
+        return _collected(desk, self, outcome, memory)
 
     def _singles(self, desk: Desk, who: Identity, tokenizer: ServerTokenizer) -> list[tuple[Prompt, RequestRecord]]:
         """Two requests on the idle server, one after the other: the first warms it and may be slow for that, the second
@@ -141,16 +145,28 @@ def refused(failed: list[RequestRecord], *, ours: bool = True) -> Outcome:
     return Outcome("failed", Failure("requests-failed", said))
 
 
-def _collected(desk: Desk, load: Load, outcome: LoadOutcome, memory: PeakMemory) -> Outcome:
+def _with_digests(records: Sequence[RequestRecord], prompts: Sequence[Prompt]) -> tuple[RequestRecord, ...]:
+    """Records that say what was sent, so that two loads can be shown to have asked the same (measure/identity.py)."""
+    digests = {prompt.index: prompt.digest() for prompt in prompts}
+    return tuple(msgspec.structs.replace(record, asked=digests.get(record.index, "")) for record in records)
+
+
+def _collected(desk: Desk, errand: LoadErrand, outcome: LoadOutcome, memory: PeakMemory) -> Outcome:
     before, after = outcome.counters or (None, None)
     measured = Measured(
         records=outcome.records,
         window=outcome.window,
         doubts=outcome.doubts,
-        counters=Counters(before=before, after=after, memory_peak_mib=memory.peak_mib, memory=tuple(memory.samples)),
+        counters=Counters(
+            before=before,
+            after=after,
+            memory_peak_mib=memory.peak_mib,
+            memory=tuple(memory.samples),
+            terms=errand.terms,
+        ),
     )
     write_measured(desk.folder, measured)
-    return judged(outcome, numbers(measured), load, ours=desk.pid > 0)
+    return judged(outcome, numbers(measured), errand.load, ours=desk.pid > 0)
 
 
 def judged(outcome: LoadOutcome, metrics: dict[str, Metric], load: Load, *, ours: bool = True) -> Outcome:

@@ -12,6 +12,7 @@ from servesmith.measure.metrics import compute
 from servesmith.measure.parquet import read_doubts, read_records, write_records
 from servesmith.measure.prefill import prefill_numbers
 from servesmith.measure.records import Metric, RequestRecord, Window
+from servesmith.measure.terms import Terms
 from servesmith.units import Nanos
 
 RECORDS = "requests.parquet"
@@ -30,6 +31,8 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     """Resident memory in MiB over time, in the clock of the records."""
     probe: Literal["", "prefill"] = ""
     """What was asked, where it was no load."""
+    terms: Terms = Terms()
+    """What numbers were asked for beside those that records alone give."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +66,14 @@ def numbers(measured: Measured) -> dict[str, Metric]:
     counters = measured.counters
     if counters.probe == "prefill":
         return prefill_numbers(measured.records, measured.doubts)
-    metrics = compute(measured.records, measured.window, counters.before, counters.after, doubts=tuple(measured.doubts))
+    metrics = compute(
+        measured.records,
+        measured.window,
+        counters.before,
+        counters.after,
+        doubts=tuple(measured.doubts),
+        terms=counters.terms,
+    )
     if counters.memory_peak_mib:
         metrics["memory_peak_mib"] = Metric(counters.memory_peak_mib, "MiB", "lower")
     return metrics

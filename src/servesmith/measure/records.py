@@ -54,6 +54,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     due_ns: Nanos
     sent_ns: Nanos
     end_ns: Nanos
+    asked: str = ""  # what was sent: first 16 hex digits of the SHA-256 of path and body; empty: not kept
     chunk_ns: tuple[Nanos, ...] = ()
     chunk_tokens: tuple[float, ...] = ()
     chunk_kinds: tuple[int, ...] = ()
@@ -101,6 +102,9 @@ class Metric(msgspec.Struct, frozen=True):
     unit: str
     better: Literal["higher", "lower"]
     doubts: tuple[str, ...] = ()
+    interval: tuple[float, float] | None = None
+    """95 % interval over the requests of this one start, as if they were independent: how well this start was seen,
+    which is less than how well the recipe is known. None: there is none."""
 
 
 class Window(msgspec.Struct, frozen=True):

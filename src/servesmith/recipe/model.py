@@ -22,6 +22,10 @@ MOST_STREAMS = 50_000
 MOST_SECONDS = 604_800
 """A week."""
 TraceFormat = Literal["auto", "mooncake", "timed", "azure", "burstgpt"]
+RequestLimit = Literal[
+    "ttft_ms", "ttft_due_ms", "ttft_content_ms", "tpot_ms", "normalised_latency_ms", "e2e_s", "e2e_due_s"
+]
+"""What a single request can be held to; defined as the metrics of these names."""
 EngineKind = Literal["llamacpp", "vllm", "sglang", "endpoint", "sim"]
 Risk = Literal["lossless", "numerics", "lossy"]
 Scalar = bool | int | float | str
@@ -312,6 +316,16 @@ class Goal(Noun):
     metric: str = Field(default="output_tokens_per_s", description="Key of the metric table")
     limits: dict[str, float] = Field(default_factory=dict, description="metric key: worst allowed value")
     minimum_gain: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.01, description="0.01 is 1 %")
+    request_limits: dict[RequestLimit, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict[RequestLimit, float],
+        description="Goodput: what every single request must meet, for example {ttft_ms: 2000, tpot_ms: 50}",
+    )
+    gpus: Whole = Field(
+        default=0, description="GPUs that serve, for numbers per GPU, where recipe.gpus names none; 0: not known"
+    )
+    price_per_hour: Amount = Field(
+        default=0.0, description="Price of an hour of everything that serves, for the cost of tokens; 0: not known"
+    )
 
 
 class Quality(Noun):

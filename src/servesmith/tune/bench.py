@@ -1,6 +1,7 @@
 """`bench`: one recipe, measured; nothing is decided."""
 
 from servesmith.errand import LoadErrand
+from servesmith.measure.terms import terms_of
 from servesmith.recipe.model import Case
 from servesmith.store.events import RunClosed, TrialResult
 from servesmith.trial import Order
@@ -14,7 +15,7 @@ def bench(run: Run, case: Case, repeats: int) -> list[TrialResult]:
     run.watch.stage("bench", repeats)
     for number in range(1, repeats + 1):
         key = f"bench/{number}"
-        errand = LoadErrand(case.workload, case.load)
+        errand = LoadErrand(case.workload, case.load, terms_of(case.goal, case.recipe))
         results.append(run.trial(Order(key, case.recipe, errand, derived(run.settings.seed, key))))
     bad = [result for result in results if result.ending != "ok"]
     because = f"{bad[0].ending}, {bad[0].failure}: {bad[0].log_line}" if bad else "Measured."

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from servesmith.errand import LoadErrand
+from servesmith.measure.terms import terms_of
 from servesmith.recipe.model import Case, Recipe
 from servesmith.stats.compare import arm_orders
 from servesmith.stats.sequential import next_look
@@ -88,7 +89,7 @@ class Arena:
         """One arm of one block. Both arms draw the same prompts; every block draws new ones."""
         block = f"{pairing.key}/block-{number}"
         recipe = pairing.a if arm == "A" else pairing.b
-        errand = LoadErrand(self._case.workload, self._case.load)
+        errand = LoadErrand(self._case.workload, self._case.load, terms_of(self._case.goal, recipe))
         order = Order(f"{block}/{arm}", recipe, errand, derived(self._run.settings.seed, block))
         needs = [metric for metric in (self._case.goal.metric, pairing.secondary, *self._case.goal.limits) if metric]
         return self._run.sound_trial(order, needs) if arm in pairing.sound else self._run.trial(order, needs)

@@ -7,10 +7,11 @@ from pathlib import Path
 from servesmith.engine.registry import adapter
 from servesmith.errors import InputError, Problem
 from servesmith.measure.metrics import METRICS
+from servesmith.measure.terms import terms_of
 from servesmith.quality.gate import LOSSLESS, NUMERICS, plan_exam
 from servesmith.recipe.levers import apply
 from servesmith.recipe.lint import model_problems
-from servesmith.recipe.model import Lever, Recipe
+from servesmith.recipe.model import Case, Lever, Recipe
 from servesmith.recipe.problems import nearest
 from servesmith.tune.place import Place, place_of
 from servesmith.tune.plan import Plan
@@ -51,6 +52,18 @@ def _metrics(plan: Plan) -> Iterator[Problem]:
     for file, field, key in named:
         if key not in METRICS:
             yield Problem(f"There is no metric {key!r}.", nearest(key, tuple(METRICS)), file, field=field)
+        elif missing := _lacks(plan.case, key):
+            yield Problem(f"{key} cannot be computed.", f"Give {missing}.", file, field=field)
+
+
+def _lacks(case: Case, key: str) -> str:
+    """What the case must give for a metric that does not follow from records alone; empty: nothing."""
+    terms = terms_of(case.goal, case.recipe)
+    if key.startswith("goodput") and not terms.request_limits:
+        return "goal.request_limits, for example {ttft_ms: 2000, tpot_ms: 50}"
+    if key.endswith("_per_gpu") and not terms.gpus:
+        return "goal.gpus, the number of GPUs that serve"
+    return "goal.price_per_hour" if key.startswith("cost") and not terms.price_per_hour else ""
 
 
 def _commands(plan: Plan) -> Iterator[Problem]:

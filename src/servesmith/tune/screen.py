@@ -5,6 +5,7 @@ import random
 from collections.abc import Sequence
 
 from servesmith.errand import LoadErrand
+from servesmith.measure.terms import terms_of
 from servesmith.recipe.levers import apply, clash
 from servesmith.recipe.model import Case, Lever, Load, Recipe
 from servesmith.stats.compare import Noise
@@ -123,7 +124,8 @@ def short_window(load: Load, settings: Settings) -> Seconds:
 def short_trial(run: Run, case: Case, key: str, recipe: Recipe, seed_name: str, *, sound: bool = False) -> TrialResult:
     """A trial with a shortened window: good for ranking and for nothing else. `sound`: it must run."""
     load = case.load.model_copy(update={"window_s": short_window(case.load, run.settings)})
-    order = Order(key, recipe, LoadErrand(case.workload, load), derived(run.settings.seed, seed_name))
+    errand = LoadErrand(case.workload, load, terms_of(case.goal, recipe))
+    order = Order(key, recipe, errand, derived(run.settings.seed, seed_name))
     needs = [case.goal.metric]
     return run.sound_trial(order, needs) if sound else run.trial(order, needs)
 

@@ -134,7 +134,7 @@ def _loaded(order: Order, options: SimOptions, folder: Path) -> Outcome:
     end = load.warmup_s + load.window_s
     speed = factor(options.noise_restart, options.seed, order.seed, order.key)
     records = _Loop(Schedule(options, speed), workload, load).play(end)
-    counters = Counters(memory=_memory(records, end, options.leak_mib))
+    counters = Counters(memory=_memory(records, end, options.leak_mib), terms=order.errand.terms)
     window = Window(int(load.warmup_s * NANOS_PER_SECOND), int(end * NANOS_PER_SECOND))
     measured = Measured(records=records, window=window, doubts=(), counters=counters)
     write_measured(folder, measured)

@@ -1,5 +1,6 @@
 """The nouns of asking: a prompt ready to be sent, and who counts its tokens."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
@@ -30,6 +31,10 @@ class Prompt(msgspec.Struct, frozen=True):
     """Place in its session, from 0."""
     think_s: float = 0.0
     """Pause between the answer to the turn before and this request, in seconds."""
+
+    def digest(self) -> str:
+        """What is asked: SHA-256 of path and body, first 16 hex digits."""
+        return hashlib.sha256(self.path.encode() + b"\0" + self.body).hexdigest()[:16]
 
 
 class PromptSet(msgspec.Struct, frozen=True):

@@ -99,20 +99,26 @@ def test_somebody_else_on_the_server_is_seen():
 def test_doubts_of_the_load_stand_on_all_that_depends_on_time():
     metrics = compute(steady(), SPAN, doubts=["the client was late"])
     timeless = {key for key, metric in metrics.items() if "the client was late" not in metric.doubts}
-    assert timeless == {"error_rate", "prompt_token_error", "cached_prompt_fraction"}
+    assert timeless == {
+        "error_rate", "prompt_token_error", "cached_prompt_fraction", "first_token_content_fraction",
+        "tokens_from_one_per_chunk_fraction", "merged_chunk_fraction", "late_requests", "dropped_requests",
+        "send_late_p50_ms", "send_late_p99_ms", "send_late_max_ms", "kernel_stamped_fraction", "steady_from_s",
+        "lock_step",
+    }  # fmt: skip
 
 
 def test_a_window_of_one_request_is_doubted():
     from servesmith.measure.doubts import find
+    from servesmith.measure.frame import frame_of
     from servesmith.measure.records import Window
 
     halves = dict.fromkeys(
         ("output_tokens_per_s", "output_tokens_per_s_first_half", "output_tokens_per_s_second_half"), 9.0
     )
-    short = find((), Window(0, 8_000_000_000), {**halves, "e2e_p50_s": 7.1}, None)
+    short = find(frame_of(()), Window(0, 8_000_000_000), {**halves, "e2e_p50_s": 7.1}, None)
     assert "waves" in " | ".join(short.of("output_tokens_per_s"))
     assert "waves" not in " | ".join(short.of("ttft_p50_ms"))
-    long = find((), Window(0, 8_000_000_000), {**halves, "e2e_p50_s": 2.0}, None)
+    long = find(frame_of(()), Window(0, 8_000_000_000), {**halves, "e2e_p50_s": 2.0}, None)
     assert "waves" not in " | ".join(long.of("output_tokens_per_s"))
 
 
@@ -120,9 +126,37 @@ def test_a_window_in_which_hardly_a_request_ended_is_doubted_on_every_rate_and_l
     """Tokens arrive in it, but no request was seen whole, so it says little of the load."""
     records = [record(900, 1100, 10, 500, error="cancelled")]
     metrics = compute(records, SPAN)
-    assert all("not one request ended" in doubts(records, key) for key in metrics if key != "prompt_token_error"
-               and key != "cached_prompt_fraction")  # fmt: skip
+    timed = [key for key in metrics if key.startswith(("output", "total", "requests", "ttft", "itl", "tokens_per"))]
+    assert len(timed) > 20
+    assert all("not one request ended" in doubts(records, key) for key in timed)
     one = [*records, record(1000, 1100, 10, 16)]
     assert "only one request ended" in doubts(one)
     assert "only one request ended" in doubts(one, "ttft_p50_ms")
     assert "ended inside" not in doubts([*one, record(1200, 1300, 10, 16)])
+
+
+def test_a_load_that_warms_up_into_the_window_is_doubted():
+    """Half of its streams start after 1.4 s. The halves of the window differ by less than 5 %."""
+    records = [r for r in steady(streams=20, cycles=60) if r.sent_ns >= min(r.stream, 10) * 140 * MS]
+    assert "steady" not in doubts(records, span=window(1600, 9000))
+    assert "steady by MSER-5 only after 1.6 s, and the window opens after 1.2 s" in doubts(
+        records, span=window(1220, 9000)
+    )
+    assert "steady by MSER-5 at no time" in doubts(records, span=window(200, 1900))
+
+
+def test_lock_step_is_seen_in_the_records():
+    together = [
+        record(n * 300, n * 300 + 50 + stream % 3, 10, 16, stream=stream) for stream in range(16) for n in range(20)
+    ]
+    span = window(1000, 5000)
+    assert "the 16 requests of a cycle start all together" in doubts(together, "ttft_p50_ms", span)
+    assert "start" not in doubts(together, "output_tokens_per_s", span)
+    assert "start" not in doubts(steady(streams=16), "ttft_p50_ms", SPAN)
+
+
+def test_what_was_never_sent_is_no_failed_request():
+    records = [*steady(), record(1500, 1500, 0, 1, error="dropped", chunk_ns=(), chunk_tokens=(), chunk_kinds=())]
+    metrics = compute(records, SPAN)
+    assert metrics["dropped_requests"].value == 1 and metrics["error_rate"].value == 0
+    assert "failed" not in " ".join(metrics["output_tokens_per_s"].doubts)

@@ -20,10 +20,26 @@ def test_definitions_on_one_request_by_hand():
             "output_tokens_per_s": 50,
             "total_tokens_per_s": 100,
             "requests_per_s": 5,
-            **{f"ttft_{name}_ms": 100 for name in ("mean", "p50", "p95", "p99")},
+            "output_tokens_per_min": 3000,
+            "total_tokens_per_min": 6000,
+            **{f"{stem}_{name}_ms": 100 for stem in ("ttft", "ttft_content") for name in ("mean", "p50", "p95", "p99")},
+            **{f"ttft_due_{name}_ms": 100 for name in ("p50", "p95", "p99")},
+            **{f"first_event_{name}_ms": 1 for name in ("p50", "p95", "p99")},
             **{f"tpot_{name}_ms": 80 / 9 for name in ("mean", "p50", "p95", "p99", "token_mean")},
+            "interactivity_tokens_per_s": 112.5,
+            "merged_chunk_fraction": 0,
             **{f"itl_{name}_ms": 20 for name in ("p50", "p95", "p99")},
-            **{f"e2e_{name}_s": 0.18 for name in ("p50", "p95", "p99")},
+            **{f"{stem}_{name}_s": 0.18 for stem in ("e2e", "e2e_due") for name in ("p50", "p95", "p99")},
+            **{f"normalised_latency_{name}_ms": 18 for name in ("mean", "p50", "p95")},
+            "phase_queue_mean_ms": 0,
+            "phase_prefill_mean_ms": 100,
+            "phase_decode_mean_ms": 80,
+            **{f"send_late_{name}_ms": 0 for name in ("p50", "p99", "max")},
+            "late_requests": 0,
+            "dropped_requests": 0,
+            "kernel_stamped_fraction": 0,
+            "first_token_content_fraction": 1,
+            "tokens_from_one_per_chunk_fraction": 1,
             "tokens_per_chunk": 2,
             "error_rate": 0,
             "little_output_tokens_per_s": 0.9 * 10 / 0.18,
@@ -73,7 +89,7 @@ def test_what_cannot_be_computed_is_absent():
     assert compute([], window(0, 0)) == {}
     assert set(values([], window(0, 100))) == {
         "output_tokens_per_s", "total_tokens_per_s", "requests_per_s", "output_tokens_per_s_first_half",
-        "output_tokens_per_s_second_half",
+        "output_tokens_per_s_second_half", "output_tokens_per_min", "total_tokens_per_min",
     }  # fmt: skip
     bare = record(0, 10, 1, 3, prompt_tokens=-1, cached_tokens=-1, output_tokens=-1, token_source="none")
     assert not {"cached_prompt_fraction", "prompt_token_error", "tpot_mean_ms"} & set(values([bare], window(0, 100)))

@@ -37,7 +37,7 @@ def records(draw) -> RequestRecord:
     )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
 @given(st.lists(records(), max_size=5), INT, INT, st.lists(TEXT, max_size=2))
 def test_what_is_written_is_read(tmp_path: Path, written, start, end, doubts):
     path = tmp_path / "requests.parquet"

@@ -26,6 +26,20 @@ def test_the_knee_of_a_real_server_is_its_slots(servesmith):
     assert servesmith("verify", servesmith.run_folder()).code == 0
 
 
+def test_the_knee_of_an_open_loop_is_a_rate(servesmith):
+    """2 slots of about 0.1 s a request serve 20 a second: 300 requests a minute keep the wait short, 2,400 do not."""
+    said = servesmith(
+        "knee", "sim.yaml", "--set", "flags.slots=2", "--set", "load.arrivals={process: poisson, rate: 1, drain_s: 5}",
+        "--set", "load.window_s=1.5", "--limit", "ttft_p50_ms=60", "--levels", "300,2400", "--json", "-n", "3",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    assert "requests a minute" in said.document["headline"]["sentence"]
+    assert servesmith("verify", servesmith.run_folder()).code == 0
+    steps = "load.arrivals={process: steps, steps: [{rate: 1, seconds: 1}]}"
+    refused = servesmith("knee", "sim.yaml", "--limit", "ttft_p50_ms=60", "--set", steps)
+    assert refused.code == 2 and "turns one rate" in refused.err
+
+
 def test_a_limit_that_nothing_keeps_is_a_no(servesmith):
     said = servesmith("knee", "virtual.yaml", "--limit", "ttft_p95_ms=1")
     assert said.code == 1

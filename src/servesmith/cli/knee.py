@@ -26,6 +26,7 @@ from servesmith.errors import InputError, Problem
 from servesmith.recipe.model import Case
 from servesmith.stats.knee import KneeRules
 from servesmith.store.knee import rules_as_values
+from servesmith.tune.knee import TURNABLE
 from servesmith.tune.knee import knee as measure
 from servesmith.tune.open import Opened, open_run, resume_run
 from servesmith.tune.plan import Plan
@@ -37,9 +38,9 @@ def knee(
     what: MaybeTarget = None,
     resume: Resume = None,
     limit: Annotated[list[str] | None, typer.Option("--limit", help="Worst value allowed: ttft_p95_ms=2000")] = None,
-    levels: Annotated[str, typer.Option("--levels", help="Measure these numbers of streams: 1,2,4,8")] = "",
-    first: Annotated[int, typer.Option("--first", min=1, help="Streams at which the doubling begins")] = 1,
-    most: Annotated[int, typer.Option("--most", min=1, help="Most streams that are tried")] = 256,
+    levels: Annotated[str, typer.Option("--levels", help="Measure these levels: 1,2,4,8")] = "",
+    first: Annotated[int, typer.Option("--first", min=1, help="Level at which the doubling begins")] = 1,
+    most: Annotated[int, typer.Option("--most", min=1, help="Highest level that is tried")] = 256,
     repeats: Annotated[int, typer.Option("--repeats", "-n", min=3, help="Fresh starts of a level at the edge")] = 6,
     resolution: Annotated[float, typer.Option("--resolution", min=0, max=0.9, help="Close enough: 0.05 is 5 %")] = 0.05,
     confidence: Annotated[float, typer.Option("--confidence", min=0.5, max=0.999, help="Of each side's claim")] = 0.95,
@@ -50,6 +51,8 @@ def knee(
     as_json: AsJson = False,
 ) -> int:
     """Find the most streams that keep the limits, with a confidence; exit code 1 if no level is shown to keep them.
+
+    A level is a number of streams; where the recipe has load.arrivals (an open loop), it is so many requests a minute.
 
     Example: servesmith knee recipe.yaml --limit ttft_p95_ms=2000
     """
@@ -66,12 +69,24 @@ def knee(
         )
     except ValueError as error:
         raise InputError(Problem(f"{error}.", "See `servesmith knee --help`.")) from None
-    extra = {"dial": "streams", **rules_as_values(rules)}
+    extra = {"dial": _dial(case), **rules_as_values(rules)}
     plan = Plan(verb="knee", case=case, settings=Settings(seed=seed), extra=extra, file=what)
     if dry_run:
         show.preview(preview(plan), as_json=as_json)
         return 0
     return _go(open_run(plan, runs, watching(), now), as_json=as_json)
+
+
+def _dial(case: Case) -> str:
+    """What the levels of this load are. Raises InputError for arrivals that one rate does not describe."""
+    arrivals = case.load.arrivals
+    if arrivals is None:
+        return "streams"
+    if arrivals.process not in TURNABLE:
+        message = f"a knee turns one rate, and {arrivals.process} arrivals have none."
+        remedy = f"Use one of {', '.join(TURNABLE)}."
+        raise InputError(Problem(message, remedy, field="load.arrivals.process"))
+    return "rate"
 
 
 def numbers(text: str, option: str) -> tuple[int, ...]:

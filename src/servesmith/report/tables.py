@@ -233,7 +233,7 @@ def curve_table(summary: Summary) -> Table:
         )
         for point in summary.curve
     ]
-    heads = ("streams>", "starts>", "tokens/s>", "a stream>", "TTFT p95>", "TPOT>", *(f"{key}>" for key in limits))
+    heads = ("level>", "starts>", "tokens/s>", "a stream>", "TTFT p95>", "TPOT>", *(f"{key}>" for key in limits))
     title = "Throughput and latency by level"
     return Table(title, columns(*heads, "limits", "on the front against"), tuple(rows))
 
@@ -325,7 +325,7 @@ def claim_table(summary: Summary) -> Table:
         )
         for claim in claims
     ]
-    heads = ("streams>", "claim", "result", "kept", "mean against its limit (bound)", "alpha>", "share at least>")
+    heads = ("level>", "claim", "result", "kept", "mean against its limit (bound)", "alpha>", "share at least>")
     return Table("Claims at the edge", columns(*heads), tuple(rows))
 
 

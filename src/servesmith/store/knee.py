@@ -16,8 +16,10 @@ from servesmith.store.events import KneeFound, RunOpened, TrialResult
 from servesmith.store.journal import JOURNAL
 from servesmith.store.replay import Replay
 
-DIALS = {"streams": "stream"}
-"""What a level turns, and the noun of one: streams of a closed loop."""
+DIALS = {"streams": ("stream", "streams"), "rate": ("request a minute", "requests a minute")}
+"""What a level turns, and the noun of one and of several: streams of a closed loop, arrivals of an open one."""
+RATE_PER_LEVEL = 1 / 60
+"""Requests a second of one level of the dial `rate`: a level is a request a minute."""
 _KEY = re.compile(r"(search|edge)/(\w+)=(\d+)/(\d+)")
 _OURS = ("client-too-slow", "interrupted", "port")
 """Failures that say nothing about the server."""
@@ -112,8 +114,13 @@ def check_knees(folder: Path, run: Replay, limits: Mapping[str, float], recipe: 
     return f"{len(events)} knee{'s' * (len(events) != 1)} recomputed from the numbers of single starts"
 
 
+class _Arrivals(msgspec.Struct):
+    rate: float = 0.0
+
+
 class _Load(msgspec.Struct):
     streams: int
+    arrivals: _Arrivals | None = None
 
 
 class _Errand(msgspec.Struct):
@@ -137,6 +144,10 @@ def _same_level(folder: Path, result: TrialResult, recipe: str) -> None:
         raise EvidenceError(file, f"does not say what load was asked for: {error}.") from error
     if place.dial == "streams" and asked.streams != place.level:
         raise EvidenceError(file, f"asked for {asked.streams} streams, its key says {place.level}.")
+    rate = asked.arrivals.rate if asked.arrivals else 0.0
+    if place.dial == "rate" and abs(rate / RATE_PER_LEVEL - place.level) > 1e-6:
+        said = f"asked for {rate:g} requests a second, its key says {place.level} a minute."
+        raise EvidenceError(file, said)
 
 
 def limits_in_words(limits: Mapping[str, float]) -> str:
@@ -151,7 +162,7 @@ def answer_in_words(event: KneeFound) -> str:
     sure = percent(knee.confidence, 0)
 
     def some(level: int) -> str:
-        return f"{level} {DIALS[event.dial]}{'s' * (level != 1)}"
+        return f"{level} {DIALS[event.dial][level != 1]}"
 
     match knee.says:
         case "knee":
@@ -174,7 +185,7 @@ def answer_in_words(event: KneeFound) -> str:
             )
         case "below":
             return (
-                f"No number of {DIALS[event.dial]}s was shown to keep {limits}; {some(knee.breaks_at)} "
+                f"No number of {DIALS[event.dial][1]} was shown to keep {limits}; {some(knee.breaks_at)} "
                 f"break{'s' * (knee.breaks_at == 1)} it with {sure} confidence."
             )
         case "undecided":

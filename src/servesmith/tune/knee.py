@@ -1,4 +1,4 @@
-"""`knee`: the most streams that keep the goal's limits. The search chooses where fresh starts decide."""
+"""`knee`: the most streams, or the highest rate, that keep the limits. The search chooses where fresh starts decide."""
 
 import math
 from collections.abc import Callable
@@ -9,20 +9,28 @@ from servesmith.errand import LoadErrand
 from servesmith.recipe.model import Case, Load
 from servesmith.stats.knee import Knee, KneeRules, Probe, decide
 from servesmith.store.events import KneeFound, Noted, RunClosed, TrialResult
-from servesmith.store.knee import Place, answer_in_words, knee_rules_of, seen
+from servesmith.store.knee import RATE_PER_LEVEL, Place, answer_in_words, knee_rules_of, seen
 from servesmith.trial import Order
 from servesmith.tune.run import IncumbentFailed, Run
 from servesmith.tune.seeds import derived
 
 Turn = Callable[[Load, int], Load]
-"""The load at a level. Another dial (a rate) is another function here and its noun in store.knee.DIALS."""
+"""The load at a level. Another dial is another function here and its noun in store.knee.DIALS."""
 
 
 def _streams(load: Load, level: int) -> Load:
     return load.model_copy(update={"streams": level})
 
 
-TURNS: dict[str, Turn] = {"streams": _streams}
+def _rate(load: Load, level: int) -> Load:
+    assert load.arrivals is not None
+    arrivals = load.arrivals.model_copy(update={"rate": level * RATE_PER_LEVEL})
+    return load.model_copy(update={"arrivals": arrivals})
+
+
+TURNS: dict[str, Turn] = {"streams": _streams, "rate": _rate}
+TURNABLE = ("poisson", "gamma", "constant")
+"""Arrival processes that one rate describes."""
 
 
 def knee(run: Run, case: Case) -> Knee | None:

@@ -184,13 +184,29 @@ def trial_table(summary: Summary) -> Table:
 
 
 def metric_table(metrics: Mapping[str, Metric], *, main: bool = True) -> Table:
-    """Numbers of one trial with their doubts."""
+    """Numbers of one trial with their intervals, if any has one, and their doubts."""
+    shown = [(key, metrics[key]) for key in sorted(metrics, key=metric_rank) if is_main(key) == main]
+    spread = any(metric.interval for _, metric in shown)
     rows = [
-        Row((metric_name(key), amount(metrics[key].value, metrics[key].unit), "; ".join(metrics[key].doubts)))
-        for key in sorted(metrics, key=metric_rank)
-        if is_main(key) == main
+        Row(
+            (
+                metric_name(key),
+                amount(metric.value, metric.unit),
+                *([_reach(metric)] if spread else []),
+                "; ".join(metric.doubts),
+            )
+        )
+        for key, metric in shown
     ]
-    return Table("Metrics", columns("metric", "value>", "doubts"), tuple(rows))
+    return Table("Metrics", columns("metric", "value>", *(["95 %>"] if spread else []), "doubts"), tuple(rows))
+
+
+def _reach(metric: Metric) -> str:
+    """The interval over the requests of this start, or nothing."""
+    if metric.interval is None:
+        return ""
+    low, high = (amount(value, metric.unit).removesuffix(metric.unit).strip() for value in metric.interval)
+    return f"{low} to {high}".replace(" % to", " to")
 
 
 def noise_table(noise: NoiseMeasured) -> Table:

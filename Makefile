@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PIP_QUIET ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-engine test-python312 test-long aa-batch check format bench docs clean
+.PHONY: help demo test test-unit test-engine test-python312 test-long fuzz aa-batch check format bench docs clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -41,6 +41,9 @@ test-python312: ## unit tests on Python 3.12 too, where there is one
 
 test-long: $(READY) ## long forms: 20 A/A comparisons, whole demo from the wheel
 	$(BIN)/python -m pytest -m long --timeout=7200
+
+fuzz: $(READY) ## 250,000 responses through the decoders and through slow ones that must say the same (minutes)
+	$(BIN)/python tests/unit/load/fuzz.py --cases 250000
 
 format: $(READY) ## format and mend what can be mended
 	$(BIN)/ruff format .

@@ -9,6 +9,8 @@ import typer.main
 
 from servesmith.cli.app import app
 from servesmith.measure.metrics import METRICS
+from servesmith.measure.prefill import PREFILL_METRICS
+from servesmith.measure.startup import STARTUP_METRICS
 from servesmith.recipe.files import case_schema
 from servesmith.recipe.levers import builtin_levers
 
@@ -53,7 +55,8 @@ def metrics() -> str:
     """Every metric with unit, direction, formula and source."""
     head = f"{NOTE}# Metrics\nTimes and windows are those of [measuring](../structure.md).\n\n"
     rows = [
-        f"| `{key}` | {kind.unit} | {kind.better} | {kind.formula} | {kind.source} |" for key, kind in METRICS.items()
+        f"| `{key}` | {kind.unit} | {kind.better} | {kind.formula} | {kind.source} |"
+        for key, kind in (METRICS | STARTUP_METRICS | PREFILL_METRICS).items()
     ]
     return (
         head + "| key | unit | better | formula | source |\n| --- | --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"

@@ -7,6 +7,7 @@ import msgspec
 
 from servesmith.engine.base import Failure
 from servesmith.measure.records import Metric
+from servesmith.measure.startup import Startup
 from servesmith.store.events import Ending
 from servesmith.store.watch import Watcher
 
@@ -23,6 +24,8 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     trial: str
     seed: int
     watch: Watcher
+    startup: Startup | None = None
+    """Stamps of the server's start; None if someone else runs it."""
 
 
 class Outcome(msgspec.Struct, frozen=True):

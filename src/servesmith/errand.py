@@ -16,6 +16,7 @@ from servesmith.load.conduct import Progress, Settings
 from servesmith.load.openloop import run_open
 from servesmith.load.outcome import LoadOutcome
 from servesmith.load.probe import Identity, ServerTokenizer, identify
+from servesmith.load.wire import Limits
 from servesmith.measure.evidence import Counters, Measured, numbers, write_measured
 from servesmith.measure.records import Metric, RequestRecord
 from servesmith.measure.terms import Terms
@@ -50,7 +51,7 @@ class LoadErrand(msgspec.Struct, frozen=True):
         try:
             singles = self._singles(desk, who, tokenizer)
             if bad := [record for _, record in singles if not record.ok]:
-                return refused(bad, ours=desk.pid > 0)
+                return unusable(bad, ours=desk.pid > 0)
             prompt, alone = _quickest(singles)
             planned = self._schedule(desk.seed)
             asked = self._prompts(who, tokenizer, desk.seed, planned or self._enough(alone, prompt))
@@ -72,13 +73,16 @@ class LoadErrand(msgspec.Struct, frozen=True):
         said = (*(planned.notes if planned else ()), *asked.notes)
         outcome = replace(outcome, doubts=(*outcome.doubts, *said))
         outcome = replace(outcome, records=_with_digests(outcome.records, asked.prompts))
-        return _collected(desk, self, outcome, memory.peak_mib)
+        return _collected(desk, self, outcome, memory)
 
     def _singles(self, desk: Desk, who: Identity, tokenizer: ServerTokenizer) -> list[tuple[Prompt, RequestRecord]]:
         """Two requests on the idle server, one after the other: the first warms it and may be slow for that, the second
         tells what a request takes, so that prompts can be counted. They are of another seed than what is measured."""
         prompts = self._prompts(who, tokenizer, desk.seed + 1, 2).prompts
-        return [(prompt, ask(desk.url, [prompt.body], 1, key=desk.key, path=prompt.path)[0]) for prompt in prompts]
+        limits = Limits(first_token_s=self.load.first_token_s)
+        return [
+            (prompt, ask(desk.url, [prompt.body], 1, limits, key=desk.key, path=prompt.path)[0]) for prompt in prompts
+        ]
 
     def _schedule(self, seed: int) -> Schedule | None:
         """Open loop: when requests are due; None for a closed loop."""
@@ -122,13 +126,22 @@ def _quickest(singles: Sequence[tuple[Prompt, RequestRecord]]) -> tuple[Prompt, 
     return prompt, (record.end_ns - record.sent_ns) / NANOS_PER_SECOND
 
 
+def unusable(singles: list[RequestRecord], *, ours: bool) -> Outcome:
+    """A server that did not answer a request sent alone: silence is a hang, all else a refusal."""
+    first = singles[0]
+    if first.error.startswith("timeout"):
+        return Outcome("failed", Failure("hang", f"a request sent alone was not answered: {first.detail}"))
+    return refused(singles, ours=ours)
+
+
 def refused(failed: list[RequestRecord], *, ours: bool = True) -> Outcome:
     """A server that answers requests with errors cannot be measured. One of somebody else has no log to look at, so
     what its last failures mean is said here."""
     first, last = failed[0], failed[-1]
     said = f"{first.error}: {first.detail}"
     if not ours and last.error in ("connect", "cut"):
-        said = f"the server stopped answering (first {said}; last {last.error}: {last.detail})"
+        then = f"{last.error}: {last.detail}"
+        said = f"the server stopped answering ({said if said == then else f'first {said}; last {then}'})"
     return Outcome("failed", Failure("requests-failed", said))
 
 
@@ -138,13 +151,19 @@ def _with_digests(records: Sequence[RequestRecord], prompts: Sequence[Prompt]) -
     return tuple(msgspec.structs.replace(record, asked=digests.get(record.index, "")) for record in records)
 
 
-def _collected(desk: Desk, errand: LoadErrand, outcome: LoadOutcome, peak_mib: float) -> Outcome:
+def _collected(desk: Desk, errand: LoadErrand, outcome: LoadOutcome, memory: PeakMemory) -> Outcome:
     before, after = outcome.counters or (None, None)
     measured = Measured(
         records=outcome.records,
         window=outcome.window,
         doubts=outcome.doubts,
-        counters=Counters(before=before, after=after, memory_peak_mib=peak_mib, terms=errand.terms),
+        counters=Counters(
+            before=before,
+            after=after,
+            memory_peak_mib=memory.peak_mib,
+            memory=tuple(memory.samples),
+            terms=errand.terms,
+        ),
     )
     write_measured(desk.folder, measured)
     return judged(outcome, numbers(measured), errand.load, ours=desk.pid > 0)

@@ -122,6 +122,7 @@ def _desk(order: Order, site: Site, server: Running, folder: Path) -> Desk:
         trial=order.key,
         seed=order.seed,
         watch=site.watch,
+        startup=server.startup,
     )
 
 

@@ -10,6 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+MARK = "SERVESMITH_TEST"
+"""Variable by which processes of one test are known."""
+
 LEVERS = """\
 levers:
   - name: slots-8
@@ -64,7 +67,7 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.env = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
+        self.env = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1", MARK: str(folder)}
 
     def __call__(self, *words: object, timeout: float = 280) -> Said:
         done = subprocess.run(

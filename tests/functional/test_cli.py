@@ -7,7 +7,7 @@ from shell import TUNE
 
 VERBS = (
     "init", "check", "doctor", "demo", "bench", "compare", "gate", "tune", "ablate", "report", "runs", "clean",
-    "verify", "schema",
+    "verify", "import", "export", "schema", "knee", "prefill", "start", "soak",
 )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def test_bench_of_a_running_server(servesmith):
     try:
         servesmith.wait_for(20417)
         said = servesmith(
-            "bench", "http://127.0.0.1:20417", "--json", "--set", "load.window_s=1", "--set", "load.warmup_s=0.5",
+            "bench", "http://127.0.0.1:20417/v1/", "--json", "--set", "load.window_s=1", "--set", "load.warmup_s=0.5",
             "--set", "workload.output_tokens=8", "--set", "workload.prompt_tokens=16",
         )  # fmt: skip
         assert said.code == 0, said.err
@@ -91,6 +91,13 @@ def test_bench_of_a_running_server(servesmith):
     finally:
         server.kill()
         server.wait()
+
+
+def test_a_server_that_is_not_there_leaves_no_run(servesmith):
+    said = servesmith("bench", "http://127.0.0.1:9/v1")
+    assert said.code == 3
+    assert "Nothing listens at 127.0.0.1, port 9" in said.err
+    assert not (servesmith.folder / "runs").exists()
 
 
 def test_bearer_key_is_used_and_never_written(servesmith):

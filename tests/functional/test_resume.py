@@ -2,11 +2,11 @@
 
 import random
 import time
+from contextlib import suppress
 
 import msgspec
 import psutil
-import pytest
-from shell import TUNE
+from shell import MARK, TUNE
 
 from servesmith.store.events import Discarded, Kept, Resumed, RunClosed, RunOpened, TrialEnded, TrialStarted
 from servesmith.store.journal import read_events
@@ -21,12 +21,15 @@ def trials(folder):
     return {event.result.key: event.result for event in read_events(folder) if isinstance(event, TrialEnded)}
 
 
-def servers():
-    return [
-        process.info["cmdline"]
-        for process in psutil.process_iter(["cmdline"])
-        if any("servesmith.engine" in word for word in process.info["cmdline"] or [])
-    ]
+def servers(shell):
+    """Servers that this test's own commands started: other tests may run beside it."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        with suppress(psutil.Error):
+            ours = process.environ().get(MARK) == shell.env[MARK]
+            if ours and any("servesmith.engine" in word for word in process.info["cmdline"] or []):
+                found.append(process.info["cmdline"])
+    return found
 
 
 def kill_in_the_middle(shell, *words, after):
@@ -54,12 +57,16 @@ def test_virtual_run_killed_many_times_ends_like_one_that_was_not(servesmith, tm
     assert servesmith("verify", folder).code == 0
 
 
-@pytest.mark.alone
 def test_sim_server_run_killed_leaves_nothing_and_goes_on(servesmith):
-    kill_in_the_middle(servesmith, "tune", "sim.yaml", *TUNE, after=12)
+    process = servesmith.start("tune", "sim.yaml", *TUNE)
+    time.sleep(12)
+    while not servers(servesmith) and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
     folder = servesmith.run_folder()
     time.sleep(0.5)
-    assert servers() == []
+    assert servers(servesmith) == []
     before, measured = decisions(folder), trials(folder)
     assert measured, "it was killed before the first trial had ended"
     said = servesmith("tune", "--resume", folder)
@@ -74,4 +81,4 @@ def test_sim_server_run_killed_leaves_nothing_and_goes_on(servesmith):
     assert [event.lever for event in events if isinstance(event, Kept)] == ["slots-8"]
     assert {event.lever for event in events if isinstance(event, Discarded)} == {"slower", "dies"}
     assert isinstance(events[-1], RunClosed)
-    assert servers() == []
+    assert servers(servesmith) == []

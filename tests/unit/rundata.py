@@ -297,6 +297,16 @@ def benched_run(folder: Path, *, failure: str = "") -> FakeRun:
     return run
 
 
+def benched_thrice(folder: Path, failures: Sequence[str] = ("", "hang", "")) -> FakeRun:
+    """A finished `bench` of several trials of which some failed."""
+    run = FakeRun(folder, verb="bench")
+    for number, failure in enumerate(failures, start=1):
+        run.trial(f"bench/{number}", failure=failure, line="no token from any stream" if failure else "")
+    run.add(RunClosed(ending="failed", because="failed, hang", recipe_hash=run.recipe(()).digest()))
+    run.journal.close()
+    return run
+
+
 def cut_run(folder: Path) -> FakeRun:
     """A `tune` that was killed in its screening: not closed, one trial under way."""
     run = FakeRun(folder)

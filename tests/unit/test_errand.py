@@ -2,7 +2,7 @@
 
 import msgspec
 
-from servesmith.errand import SPARE, LoadErrand, judged
+from servesmith.errand import SPARE, LoadErrand, _quickest, judged, unusable
 from servesmith.load.conduct import Lag
 from servesmith.load.outcome import LoadOutcome
 from servesmith.measure.metrics import compute
@@ -66,3 +66,17 @@ def test_a_server_of_somebody_else_that_went_away_is_said_to_have_stopped_answer
     assert judge(outcome(4.0, gone)).failure.log_line == "cut: after 99 bytes"
     busy = (record(1.0, 1.5, error="http-status", detail="HTTP 429"),)
     assert judge(outcome(4.0, busy), ours=False).failure.log_line == "http-status: HTTP 429"
+
+
+def test_a_slow_first_request_does_not_foretell_too_few_prompts():
+    """It warmed the server; the second one tells what a request takes, also where their lengths differ."""
+    cold, warm = (Prompt(0, b"", 32, 8), record(0.0, 3.0)), (Prompt(1, b"", 32, 16), record(3.0, 3.1))
+    prompt, alone = _quickest([cold, warm])
+    assert (prompt.index, round(alone, 6)) == (1, 0.1)
+    assert _quickest([warm, cold]) == (prompt, alone)
+
+
+def test_silence_to_a_request_sent_alone_is_a_hang_and_an_error_is_none():
+    silent = unusable([record(0.0, 3.0, error="timeout-first-token", detail="no token for 3 s")], ours=True)
+    assert (silent.failure.kind, "no token for 3 s" in silent.failure.log_line) == ("hang", True)
+    assert unusable([record(0.0, 3.0, error="http-status")], ours=True).failure.kind == "requests-failed"

@@ -25,12 +25,18 @@ from servesmith.cli import (
     compare,
     demo,
     doctor,
+    export,
     gate,
+    imports,
     init,
+    knee,
+    prefill,
     report,
     runs,
     schema,
     show,
+    soak,
+    start,
     tune,
     verify,
 )  # fmt: skip
@@ -61,9 +67,30 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
     del version
 
 
-for verb in (init, check, doctor, demo, bench, compare, gate, tune, ablate, report, runs, clean, verify, schema):
+for verb in (
+    init,
+    check,
+    doctor,
+    demo,
+    bench,
+    knee,
+    prefill,
+    start,
+    soak,
+    compare,
+    gate,
+    tune,
+    ablate,
+    report,
+    runs,
+    clean,
+    verify,
+    imports,
+    export,
+    schema,
+):
     name = verb.__name__.rsplit(".", 1)[-1]
-    app.command(name, **getattr(verb, "SETTINGS", {}))(getattr(verb, name))
+    app.command(getattr(verb, "NAME", name), **getattr(verb, "SETTINGS", {}))(getattr(verb, name))
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """`servesmith check`: what is wrong with a recipe, before it costs a minute of a GPU."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from servesmith.cli import show
@@ -20,12 +21,18 @@ def check(recipe: RecipeFile, sets: Sets = None, as_json: AsJson = False) -> int
     Example: servesmith check recipe.yaml
     """
     case = read_case(recipe, sets or ())
-    problems = (*lint(case, _known_flags(case)), *_refusals(case, recipe))
+    problems = told_once(lint(case, _known_flags(case)), _refusals(case, recipe))
     if as_json:
         show.json({"recipe": case.recipe.digest(), "problems": problems})
     else:
         show.problems(problems, clean=f"{recipe}: nothing found. Recipe {case.recipe.digest()}.")
     return 1 if problems else 0
+
+
+def told_once(found: Sequence[Problem], refusals: Sequence[Problem]) -> tuple[Problem, ...]:
+    """What lint found, and of what a tune would refuse only what is of other fields: one mistake has one remedy."""
+    fields = {problem.field for problem in found}
+    return (*found, *(problem for problem in refusals if problem.field not in fields))
 
 
 def _known_flags(case: Case) -> frozenset[str] | None:

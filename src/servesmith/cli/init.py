@@ -74,10 +74,11 @@ def init(
 
 
 def _embedded(imported: Imported) -> Imported:
-    """The same recipe for the engine that comes with servesmith. Raises InputError for another engine."""
+    """The same recipe for the engine that comes with servesmith, which needs no container. Raises InputError for
+    another engine."""
     if imported.recipe.engine != "llamacpp":
         raise InputError(Problem("only llama.cpp is embedded.", "Leave --embedded out.", field="--embedded"))
-    return replace(imported, recipe=imported.recipe.model_copy(update={"executable": ()}))
+    return replace(imported, recipe=imported.recipe.model_copy(update={"executable": (), "image": "", "container": {}}))
 
 
 def _from_words(command: list[str], name: str) -> Imported:

@@ -15,11 +15,15 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from servesmith.errors import InputError, Problem, ServesmithError
+from servesmith.interop.nouns import headline
+from servesmith.measure.metrics import METRICS
 from servesmith.report import tables, words
 from servesmith.report.tables import Table, Tone
+from servesmith.store.replay import RESUMABLE
 
 if TYPE_CHECKING:
     from servesmith.doctor import Finding
+    from servesmith.interop.nouns import Foreign
     from servesmith.report.index import RunRow
     from servesmith.report.nouns import Headline, Summary
     from servesmith.store.verify import Check
@@ -60,8 +64,13 @@ def note(value: str) -> None:
 
 def json(value: object) -> None:
     """The one JSON document of `--json`, on stdout."""
+    sys.stdout.write(as_json(value))
+
+
+def as_json(value: object) -> str:
+    """A value as an indented JSON document with its line end."""
     document = msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2)
-    sys.stdout.write(f"{document.decode()}\n")
+    return f"{document.decode()}\n"
 
 
 def summary(found: "Summary") -> None:
@@ -73,7 +82,7 @@ def summary(found: "Summary") -> None:
     for lever in found.levers:
         at = f" ({lever.stage})" if lever.status == "discarded" else ""
         _paragraph(out, lever.status, f"{lever.name}{at}: {lever.because}")
-    for table in (tables.worth_table(found), tables.change_table(found), tables.metric_table(found.metrics)):
+    for table in tables.main_tables(found):
         _table(out, table)
     for gated in found.gates[-1:]:
         _paragraph(out, "gate", f"{'passed' if gated.passed else 'not passed'}: {gated.because}")
@@ -134,13 +143,17 @@ def bug(details: Path) -> None:
 @contextmanager
 def ending(run: "Run") -> Generator[None]:
     """However the run ends, its view is closed; a run that did not come to its end says how to go on."""
+    if run.shared:
+        note(f"warning: {run.shared}")
     try:
         yield
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, ServesmithError):
+            run.broke_off(error)
         run.watch.close()
         note(f"All that was measured is kept in {run.folder}")
-        if run.journal.opened.verb == "tune":
-            note(f"Go on with: servesmith tune --resume {run.folder}")
+        if (verb := run.journal.opened.verb) in RESUMABLE:
+            note(f"Go on with: servesmith {verb} --resume {run.folder}")
         raise
     run.watch.close()
 
@@ -160,6 +173,22 @@ def runs(found: "Sequence[RunRow]", folder: Path) -> None:
     _table(stdout(), Table("", tables.columns("run", "verb", "state", "trials>", "result"), tuple(rows)))
 
 
+def foreign(found: "Sequence[Foreign]") -> None:
+    """Numbers of other tools side by side, each with how its definition differs; then what has no place here."""
+    out = stdout()
+    names = [f"{number}" for number in range(1, len(found) + 1)]
+    for name, result in zip(names, found, strict=True):
+        _paragraph(out, name, headline(result))
+    head = tables.columns("metric", "of>", "value>", "how its definition differs from ours")
+    _table(out, Table("", head, tuple(_foreign_rows(found, names))))
+    for name, result in zip(names, found, strict=True):
+        doubts = {doubt for number in result.numbers.values() for doubt in number.metric.doubts}
+        for doubt in sorted(doubts):
+            _paragraph(out, f"doubt of {name}", doubt)
+        if result.unmapped:
+            _paragraph(out, f"left of {name}", ", ".join(result.unmapped))
+
+
 def preview(found: "Preview", *, as_json: bool) -> None:
     """What a run would do: exact commands, and which levers it would try."""
     if as_json:
@@ -172,7 +201,17 @@ def preview(found: "Preview", *, as_json: bool) -> None:
         line(f"# {candidate.lever} ({candidate.risk}): {'' if candidate.tried else 'not tried: '}{candidate.because}")
         if candidate.command:
             line(candidate.command)
-    line(f"# each trial measures for {found.trial_seconds:.0f} s, warm-up included; starting comes on top")
+    line(
+        f"# each trial first sends two requests alone, to warm the server and to count prompts, and then measures for "
+        f"{found.trial_seconds:.0f} s, warm-up included; starting comes on top"
+    )
+    if found.blocks[1]:
+        few, many = (words.span(2 * blocks * found.trial_seconds) for blocks in found.blocks)
+        line(f"# {found.blocks[0]} to {found.blocks[1]} blocks of two trials each: {few} to {many} of measuring in all")
+    if budget := float(found.settings.get("budget_s", 0)):
+        line(f"# the budget of {words.span(budget)} for trials may end it earlier")
+    if found.answers:
+        line(f"# before them the quality gate: {words.count(found.answers, 'trial')} that answer its questions")
 
 
 def rich_table(table: Table) -> RichTable:
@@ -186,6 +225,20 @@ def rich_table(table: Table) -> RichTable:
     for row in table.rows:
         drawn.add_row(*(Text(cell) for cell in row.cells), style=_STYLES[row.tone])
     return drawn
+
+
+def _foreign_rows(found: "Sequence[Foreign]", names: Sequence[str]) -> Generator[tables.Row]:
+    """By metric, so that the tools stand under each other. What was said of a family is not said again."""
+    said: set[tuple[str, str]] = set()
+    for key in METRICS:
+        for name, result in zip(names, found, strict=True):
+            if (told := result.numbers.get(key)) is None:
+                continue
+            differs = told.definition.differs or "as ours"
+            family = (key.partition("_")[0], differs)
+            shown = "see above" if family in said and told.definition.differs else differs
+            said.add(family)
+            yield tables.Row((key, name, words.amount(told.metric.value, told.metric.unit), shown))
 
 
 def _console(*, stderr: bool) -> Console:

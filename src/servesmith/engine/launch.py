@@ -59,6 +59,8 @@ class Server:
     """Of the engine's first process; it leads its session and process group."""
     started: Nanos
     """CLOCK_MONOTONIC just before exec."""
+    healthy: Nanos
+    """When its health endpoint was first seen to answer 200."""
     ready_seconds: Seconds
     """From exec to the first served token."""
     poll: Callable[[], int | None] = field(repr=False)
@@ -87,12 +89,13 @@ def serve(
         engine = _Guarded(command, log.fileno(), limits.grace_s)
     try:
         start = _Start(engine, port, started, log_path, limits, classify)
-        start.wait_until_ready(headers or {})
+        healthy = start.wait_until_ready(headers or {})
         yield Server(
             url=start.url,
             port=port,
             pid=engine.pid,
             started=started,
+            healthy=healthy,
             ready_seconds=(time.monotonic_ns() - started) / NANOS_PER_SECOND,
             poll=engine.poll,
         )
@@ -170,10 +173,11 @@ class _Start:
     def url(self) -> str:
         return f"http://{ports.LOOPBACK}:{self.port}"
 
-    def wait_until_ready(self, headers: Mapping[str, str]) -> None:
-        """Return once our own engine has served a token; raises StartFailed."""
+    def wait_until_ready(self, headers: Mapping[str, str]) -> Nanos:
+        """Return once our own engine has served a token, with when it was healthy; raises StartFailed."""
         with ready.open_client(self.url, headers) as client:
             self._wait_for_health(client)
+            healthy = time.monotonic_ns()
             probe = ready.first_token(client, self.limits.first_token_s)
         if probe.kind == "cut":
             self._wait_for_exit()
@@ -188,6 +192,7 @@ class _Start:
             self._wait_for_exit()
             self._fail_if_dead()
             raise StartFailed(Failure("wrong-server", f"nobody listens on port {self.port} any more"))
+        return healthy
 
     def _wait_for_health(self, client: ready.Client) -> None:
         deadline = self.started / NANOS_PER_SECOND + self.limits.ready_s

@@ -8,10 +8,11 @@ import msgspec
 
 from servesmith.engine.base import Adapter, Command
 from servesmith.engine.launch import StartLimits, find_free_port, serve
+from servesmith.measure.startup import Startup
 from servesmith.recipe.command import shell_line
 from servesmith.recipe.model import Recipe
 from servesmith.recipe.secrets import mask
-from servesmith.units import Seconds
+from servesmith.units import NANOS_PER_SECOND, Seconds
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -20,6 +21,8 @@ class Running(msgspec.Struct, frozen=True):
     url: str
     pid: int
     ready_seconds: Seconds
+    startup: Startup | None
+    """Stamps of its start; None: it is not ours."""
     poll: Callable[[], int | None]
     """Exit code of the server's first process; None while it runs."""
 
@@ -34,7 +37,7 @@ def opened(
     """
     if recipe.url:
         (folder / "engine.log").write_text("The server is run by someone else; its log is not ours.\n")
-        yield Running(recipe.url, 0, 0.0, lambda: None)
+        yield Running(recipe.url, 0, 0.0, None, lambda: None)
         return
     port = find_free_port()
     command = engine.command(recipe, port)
@@ -47,7 +50,9 @@ def opened(
         classify=engine.failure,
         headers=headers,
     ) as server:
-        yield Running(server.url, server.pid, server.ready_seconds, server.poll)
+        token = server.started + round(server.ready_seconds * NANOS_PER_SECOND)
+        startup = Startup(exec_ns=server.started, health_ns=server.healthy, first_token_ns=token)
+        yield Running(server.url, server.pid, server.ready_seconds, startup, server.poll)
 
 
 def write_command(folder: Path, command: Command) -> None:

@@ -39,6 +39,8 @@ class SimOptions:
     prefill_ms_per_token: float = field(default=0.0, metadata=_about("added to it for each prompt token not cached"))
     gap_ms: float = field(default=10.0, metadata=_about("between chunks, one stream alone"))
     slope: float = field(default=0.0, metadata=_about("the gap grows by this share for each further active stream"))
+    drift: float = field(default=0.0, metadata=_about("the gap grows by this share for each minute since the start"))
+    leak_mib: float = field(default=0.0, metadata=_about("memory that each request takes and never gives back"))
     slots: int = field(default=4, metadata=_about("streams at once; more wait in order"))
     tokens_per_chunk: int = field(default=1, metadata=_about("tokens that come together, as under speculation"))
     no_role_chunk: bool = field(default=False, metadata=_about("no early chunk that carries only the role"))
@@ -57,6 +59,7 @@ class SimOptions:
     hang_from_start: bool = field(default=False, metadata=_about("healthy, but never a token"))
     crash_after: int = field(default=-1, metadata=_about("die of SIGSEGV at the request after this many"))
     crash_at_start: bool = field(default=False, metadata=_about("exit 1 with a traceback"))
+    cold_start: float = field(default=0.0, metadata=_about("more of it while SIM_CACHE_DIR holds no mark of a start"))
     slow_start: float = field(default=0.0, metadata=_about("seconds of /health 503"))
     oom_at_start: bool = field(default=False, metadata=_about("exit 1, out of memory"))
     wrong_model: str = field(default="", metadata=_about("report this model name instead"))
@@ -192,6 +195,7 @@ class Schedule:
         """From a free slot to the first token."""
         return self.speed * (self.options.ttft_ms + self.options.prefill_ms_per_token * new_prompt_tokens) / 1e3
 
-    def step(self, active: int) -> float:
-        """Between chunks while `active` streams hold slots, this one included."""
-        return self.speed * self.options.gap_ms / 1e3 * (1 + self.options.slope * (active - 1))
+    def step(self, active: int, since_start: float = 0.0) -> float:
+        """Between chunks while `active` streams hold slots, this one included; `since_start` in seconds."""
+        drift = 1 + self.options.drift * since_start / 60
+        return self.speed * self.options.gap_ms / 1e3 * (1 + self.options.slope * (active - 1)) * drift

@@ -90,13 +90,25 @@ async def _serve(options: SimOptions) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     truth = Path(options.truth).open("a", buffering=1) if options.truth else None  # noqa: ASYNC230, SIM115
-    sim = Sim(options, _start_factor(options), asyncio.Semaphore(options.slots), truth)
+    sim = Sim(options, _start_factor(options), asyncio.Semaphore(options.slots), truth, _cold(options))
     server = await asyncio.start_server(sim.connection, options.host, options.port, backlog=1024)
     port = server.sockets[0].getsockname()[1]
     sys.stdout.write(f"sim {json.dumps(asdict(options))}\nlistening on http://{options.host}:{port}\n")
     sys.stdout.flush()
     await stop.wait()
     os._exit(0)  # at once: answers under way are cut as by any server that is stopped
+
+
+def _cold(options: SimOptions) -> float:
+    """What an empty cache costs this start, which fills it as engines do that compile."""
+    folder = os.environ.get("SIM_CACHE_DIR", "")
+    if not folder or not options.cold_start:
+        return 0.0
+    mark = Path(folder) / "compiled"
+    warm = mark.exists()
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+    return 0.0 if warm else options.cold_start
 
 
 def _start_factor(options: SimOptions) -> float:
@@ -140,9 +152,12 @@ class Sim:
     start_factor: float
     slots: asyncio.Semaphore
     truth: IO[str] | None
+    cold: float = 0.0
+    """Seconds that this start takes longer because its cache was empty."""
     began: float = field(default_factory=time.monotonic)
     counts: Counts = field(default_factory=Counts)
     seen: set[str] = field(default_factory=set[str])
+    leaked: list[bytes] = field(default_factory=list[bytes])
 
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection, one after the other."""
@@ -173,7 +188,7 @@ class Sim:
         }
         try:
             data = as_map(json.loads(body)) if body else {}
-            if time.monotonic() - self.began < self.options.slow_start:
+            if time.monotonic() - self.began < self.options.slow_start + self.cold:
                 await _send(writer, 503, {"error": {"message": "Loading model", "type": "unavailable_error"}})
             elif path in simple:
                 await _send(writer, 200, simple[path](data))
@@ -234,6 +249,8 @@ class Sim:
         ask = reply.ask
         reply.cached = ask.prompt_tokens - 1 if ask.prompt in self.seen else 0
         self.seen.add(ask.prompt)
+        if self.options.leak_mib:
+            self.leaked.append(b"\1" * round(self.options.leak_mib * 2**20))
         self.counts.prompt_tokens += ask.prompt_tokens
         self.counts.cached_tokens += reply.cached
         noise = factor(self.options.noise_run, self.options.seed, "request", number)
@@ -244,7 +261,7 @@ class Sim:
             await self._deliver(writer, reply, part, due)
             self.counts.steps += 1
             self.counts.generation_tokens += len(part.ids)
-            last, due = due, due + schedule.step(self.counts.running)
+            last, due = due, due + schedule.step(self.counts.running, time.monotonic() - self.began)
         if not ask.stream:
             await _send(writer, 200, _whole(reply, parts, finish, self.options))
             return

@@ -1,6 +1,7 @@
 """A load from the parent's side: times, progress, counters, life signs; then everything gathered into one outcome."""
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from servesmith.load.client import fetch
 from servesmith.load.crew import Crew
 from servesmith.load.decode import Reading
 from servesmith.load.http1 import Address, MalformedResponse, dechunk, request_bytes
-from servesmith.load.job import Go, Job, Report, Tick
+from servesmith.load.job import Go, Job, Part, Report, Tick
 from servesmith.load.wire import Limits
 from servesmith.measure.counters import Snapshot, common, parse
 from servesmith.measure.records import RequestRecord, Window
@@ -121,6 +122,7 @@ class _Conductor:
         self._times = times
         self._settings = settings
         self._ticks: dict[int, Tick] = {}
+        self._readings: dict[int, list[Reading]] = defaultdict(list)
         self._reports: dict[int, Report] = {}
         self._snapshots: list[Snapshot | None] = []
         self._tell_ns: Nanos = go.start_ns + _PROGRESS_NS
@@ -134,6 +136,8 @@ class _Conductor:
                 number, message = self._crew.hear(self._wait())
                 if isinstance(message, Tick):
                     self._ticks[number] = message
+                elif isinstance(message, Part):
+                    self._readings[number].extend(message.readings)
                 elif isinstance(message, Report):
                     self._reports[number] = message
             now = time.monotonic_ns()
@@ -196,7 +200,7 @@ class _Conductor:
         closes = min(self._go.closes_ns, self._stopped_ns or self._go.closes_ns, ran_out or self._go.closes_ns)
         before, after = (*self._snapshots, None, None)[:2]
         return Gathered(
-            readings=tuple(reading for report in reports for reading in report.readings),
+            readings=tuple(reading for number in sorted(self._readings) for reading in self._readings[number]),
             window=Window(min(self._go.opens_ns, closes), closes),
             lag=_lag(reports),
             hang=self._hang,

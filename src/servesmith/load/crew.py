@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import IO, BinaryIO, cast
 
 from servesmith.errors import InputError, MachineError, Problem
-from servesmith.load.job import Go, Job, Message, Ready, Report, Stop, Tick, encode, messages
+from servesmith.load.job import Go, Job, Message, Part, Ready, Report, Stop, Tick, encode, messages
 from servesmith.units import Seconds
 
 _COMMAND = (sys.executable, "-P", "-m", "servesmith.load.worker")
@@ -84,13 +84,13 @@ class Crew:
         for number in range(len(self._jobs)):
             self._say(number, Stop())
 
-    def hear(self, timeout: Seconds) -> tuple[int, Ready | Tick | Report]:
+    def hear(self, timeout: Seconds) -> tuple[int, Ready | Tick | Part | Report]:
         """The next message of any worker. Raises TimeoutError, or MachineError if a worker has died."""
         try:
             number, message = self._heard.get(timeout=timeout)
         except queue.Empty as error:
             raise TimeoutError from error
-        if not isinstance(message, Ready | Tick | Report):
+        if not isinstance(message, Ready | Tick | Part | Report):
             raise self._gone(number)
         return number, message
 

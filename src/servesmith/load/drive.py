@@ -20,6 +20,8 @@ _SYNC_S: Seconds = 0.1
 _BEAT_S: Seconds = 0.005
 _PAUSE_NS: Nanos = 100 * NANOS_PER_MS
 """Rest of a stream after a failure, so that a server that refuses everything does not eat all prompts."""
+_UNPACKED = 2048
+"""Ended exchanges that may wait to be made small."""
 _OPENING = 64
 """Connections under way at a time."""
 _SPARE = 8
@@ -46,6 +48,7 @@ class Driver:
         self.beats: list[Nanos] = []
         self.stopped = False
         self.finished = 0
+        self._to_pack: deque[Exchange] = deque()
         self.alive_ns: Nanos = 0
         self._stamps = StampReader(kernel=job.kernel_stamps)
         self._target = Target.resolve(job.address)
@@ -83,6 +86,7 @@ class Driver:
         self.reactor.every(_SYNC_S, self._stamps.sync)
         self._beat()
         self.reactor.at(go.stop_ns, self.finish)
+        self.reactor.idle = self._pack
         self._plan.start(go)
 
     def send(self, channel: Channel, turn: Turn, then: Callable[[Exchange], None]) -> None:
@@ -91,6 +95,7 @@ class Driver:
 
         def done(exchange: Exchange) -> None:
             self.finished += 1
+            self._to_pack.append(exchange)
             if "timeout" not in exchange.error:
                 self.alive_ns = exchange.end_ns
             if not self.stopped:
@@ -116,6 +121,11 @@ class Driver:
         """How far it is."""
         alive = max([self.alive_ns, *(channel.token_ns for channel in self._channels)])
         return Tick(sum(len(turn.exchange.stamps) for turn in self.turns), self.finished, alive)
+
+    def _pack(self, there_is_time: bool) -> None:  # noqa: FBT001 - the reactor's callback
+        """Make what has ended small: when there is time, or when too much has piled up."""
+        if self._to_pack and (there_is_time or len(self._to_pack) > _UNPACKED):
+            self._to_pack.popleft().pack()
 
     def _check(self) -> None:
         for channel in self._channels:

@@ -1,18 +1,19 @@
 """The events of one response to columns: when each came, what it carried, what the server counted. Pure.
 
-Most chunks of a stream differ from the one before in nothing but their text. Such a chunk is recognised by its bytes:
-a JSON document that is equal up to inside a string and from that string's closing quote on has the same structure, so
-it is not decoded again. `_Likeness` proves where that string stands by decoding a document with another text in it.
+Most chunks of a stream differ from the one before in nothing but their text, and perhaps in what they count. Such a
+chunk is recognised by its bytes: a JSON document that is equal up to inside a string and from that string's closing
+quote on has the same structure, so it is not decoded again, or only the value of its last field. Where that string and
+that value stand is proved by decoding a document with others in their places.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from servesmith.load.sse import Event
+from servesmith.load.sse import Events
 from servesmith.load.tokens import Draft
 from servesmith.measure.records import ChunkKind, ErrorClass
 from servesmith.units import Nanos
@@ -20,7 +21,12 @@ from servesmith.units import Nanos
 _EXCERPT = 300
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
 """A text that stands in a JSON string as it is (RFC 8259, section 7)."""
-_PROBE = "a text that no server sends"
+_PROBE = b"a text that no server sends"
+_NO_MESSAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What the decoder raises for bytes that are no message of this shape, one nested too deeply too."""
+
+_Count = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
+"""Tokens; -1: not said. What is beyond is no count and fits no column of a record."""
 
 
 class _Delta(msgspec.Struct):
@@ -39,14 +45,14 @@ class _Choice(msgspec.Struct):
 
 
 class _Cached(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: _Count | None = None
 
 
 class Usage(msgspec.Struct):
     """The server's own counts; -1: it did not say."""
 
-    prompt_tokens: int = -1
-    completion_tokens: int = -1
+    prompt_tokens: _Count = -1
+    completion_tokens: _Count = -1
     prompt_tokens_details: _Cached | None = None
 
     @property
@@ -57,7 +63,7 @@ class Usage(msgspec.Struct):
 
 
 class _Timings(msgspec.Struct):
-    predicted_n: int = -1
+    predicted_n: _Count = -1
 
 
 class _Message(msgspec.Struct):
@@ -69,6 +75,11 @@ class _Message(msgspec.Struct):
 
 
 _DECODER = msgspec.json.Decoder(_Message)
+_COUNTS: "tuple[tuple[bytes, msgspec.json.Decoder[Usage | _Timings], bytes], ...]" = (
+    (b'"usage"', msgspec.json.Decoder(Usage), b'{"prompt_tokens":7654321,"completion_tokens":1234567}'),
+    (b'"timings"', msgspec.json.Decoder(_Timings), b'{"predicted_n":1234567}'),
+)
+"""Fields that count tokens in every chunk (vLLM, llama.cpp), their decoders, and values that no server sends."""
 
 
 @dataclass
@@ -98,65 +109,136 @@ class Stream:
 
     def add(self, stamp: Nanos, kind: int, text: str = "", ids: int = -1, running: int = -1) -> None:
         """One event."""
+        if len(self.ids) < len(self.kinds):
+            self.fill()
         self.stamps.append(stamp)
         self.kinds.append(kind)
         self.texts.append(text)
         self.ids.append(ids)
         self.running.append(running)
 
+    def add_plain(self, stamp: Nanos, kind: int, text: str) -> None:
+        """One event of which nothing was counted; `fill` says so later, of many at once."""
+        self.stamps.append(stamp)
+        self.kinds.append(kind)
+        self.texts.append(text)
 
-def read_events(events: Sequence[Event], stamps: Sequence[Nanos]) -> Stream:
+    def fill(self) -> None:
+        """Say of all events that were added plainly that nothing was counted."""
+        missing = [-1] * (len(self.kinds) - len(self.ids))
+        self.ids += missing
+        self.running += missing
+
+
+def read_events(events: Events, stamps: Sequence[Nanos]) -> Stream:
     """Columns of all events, each with the time at which it was complete."""
     stream = Stream()
     like: _Likeness | None = None
-    for event, stamp in zip(events, stamps, strict=True):
-        if like is not None and not event.name and (text := like.text(event.data)):
-            stream.add(stamp, like.kind, text)
+    for name, data, stamp in zip(events.names, events.data, stamps, strict=True):
+        if like is not None and not name and like.add(stream, data, stamp):
             continue
-        message = _take(stream, event, stamp)
-        plain = message is not None and message.error is None and not event.name
-        like = _Likeness.of(event.data, message, stream.kinds[-1], stream.texts[-1]) if message and plain else None
+        message = _take(stream, name, data, stamp)
+        if message is not None and message.error is None and not name:
+            like = _likeness(data, message, stream.kinds[-1], stream.texts[-1]) or like
+    stream.fill()
     return stream
 
 
 class _Likeness:
-    """The bytes around the text of a plain chunk."""
+    """The bytes around the text of a chunk that carries text, counts nothing and ends nothing."""
 
-    __slots__ = ("_after", "_before", "_least", "kind")
+    __slots__ = ("_after", "_before", "_end", "_least", "_start", "kind")
 
     def __init__(self, before: bytes, after: bytes, kind: int) -> None:
         self._before, self._after, self.kind = before, after, kind
-        self._least = len(before) + len(after)
+        self._start, self._end = len(before), len(after)
+        self._least = self._start + self._end
 
-    @classmethod
-    def of(cls, data: bytes, message: _Message, kind: int, text: str) -> "_Likeness | None":
-        """The likeness of a chunk that carries text and nothing that counts or ends; None for any other."""
-        if kind not in (ChunkKind.CONTENT, ChunkKind.REASONING) or not _PLAIN.fullmatch(text):
-            return None
-        choice = message.choices[0]
-        if message.usage or message.timings or choice.finish_reason or choice.token_ids is not None:
-            return None
-        before, quoted, after = data.partition(b'"%b"' % text.encode())
-        if not quoted:
-            return None
-        before, after = before + b'"', b'"' + after
-        try:
-            probe = _DECODER.decode(before + _PROBE.encode() + after)
-        except msgspec.DecodeError:
-            return None
-        if _with_text(message, text, _PROBE) != probe:
-            return None
-        return cls(before, after, kind)
+    def add(self, stream: Stream, data: bytes, stamp: Nanos) -> bool:
+        """Add a chunk of this likeness to the stream; False, and nothing done, if it is another."""
+        if len(data) <= self._least or not data.startswith(self._before) or not data.endswith(self._after):
+            return False
+        text = _plain_text(data[self._start : len(data) - self._end])
+        if text:
+            stream.add_plain(stamp, self.kind, text)
+        return bool(text)
 
-    def text(self, data: bytes) -> str:
-        """The text of a chunk of this likeness, empty if it is another."""
-        if len(data) <= self._least or not (data.startswith(self._before) and data.endswith(self._after)):
-            return ""
+
+class _CountingLikeness(_Likeness):
+    """The same of a chunk whose last field counts tokens: `after` reaches up to that field's value."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(
+        self, before: bytes, after: bytes, kind: int, counts: "msgspec.json.Decoder[Usage | _Timings]"
+    ) -> None:
+        super().__init__(before, after, kind)
+        self._counts = counts
+
+    def add(self, stream: Stream, data: bytes, stamp: Nanos) -> bool:
+        """As of a plain likeness; the counts are decoded each time."""
+        quote = data.find(b'"', self._start)
+        if not data.startswith(self._before) or not data.startswith(self._after, quote) or not data.endswith(b"}"):
+            return False
+        text = _plain_text(data[self._start : quote])
+        if not text:
+            return False
         try:
-            text = data[len(self._before) : len(data) - len(self._after)].decode()
-        except UnicodeDecodeError:
-            return ""
-        return text if _PLAIN.fullmatch(text) else ""
+            counts = self._counts.decode(data[quote + self._end : -1])
+        except _NO_MESSAGE:
+            return False
+        if isinstance(counts, Usage):
+            stream.usage, running = counts, counts.completion_tokens
+        else:
+            running = counts.predicted_n
+        if running > stream.counted:
+            stream.counted = running
+        stream.add(stamp, self.kind, text, -1, running)
+        return True
+
+
+def _likeness(data: bytes, message: _Message, kind: int, text: str) -> _Likeness | None:
+    """The likeness of a chunk that carries plain text and ends nothing; None for any other."""
+    if kind not in (ChunkKind.CONTENT, ChunkKind.REASONING) or not _PLAIN.fullmatch(text):
+        return None
+    choice = message.choices[0]
+    if choice.finish_reason or choice.token_ids is not None or (message.usage and message.timings):
+        return None
+    before, quoted, after = data.partition(b'"%b"' % text.encode())
+    if not quoted:
+        return None
+    before, after = before + b'"', b'"' + after
+    if not message.usage and not message.timings:
+        return _Likeness(before, after, kind) if _proved(before + _PROBE + after, message, text) else None
+    name, counts, value = _COUNTS[message.usage is None]
+    at = after.rfind(name)
+    at = after.find(b"{", at) if at >= 0 else -1
+    if at < 0 or not after.endswith(b"}"):
+        return None
+    after = after[:at]
+    counted = msgspec.structs.replace(message, **{name.decode()[1:-1]: counts.decode(value)})
+    proved = _proved(before + _PROBE + after + value + b"}", counted, text)
+    return _CountingLikeness(before, after, kind, counts) if proved else None
+
+
+def _proved(probe: bytes, message: _Message, text: str) -> bool:
+    """True if a document with the probe's values in it differs from the message in these values alone."""
+    try:
+        decoded = _DECODER.decode(probe)
+    except _NO_MESSAGE:
+        return False
+    return decoded == _with_text(message, text, _PROBE.decode())
+
+
+def _plain_text(raw: bytes) -> str:
+    """A text that stands in JSON as it is; empty if it is another."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return ""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return text
+    return text if _PLAIN.fullmatch(text) else ""
 
 
 def _with_text(message: _Message, old: str, new: str) -> _Message:
@@ -171,22 +253,21 @@ def _with_text(message: _Message, old: str, new: str) -> _Message:
     return msgspec.structs.replace(message, choices=[choice, *message.choices[1:]])
 
 
-def _take(stream: Stream, event: Event, stamp: Nanos) -> _Message | None:
+def _take(stream: Stream, name: str, data: bytes, stamp: Nanos) -> _Message | None:
     """Add one event to what is known of a stream; None if it is no message. The first error stands."""
-    data = event.data
     if data.strip() == b"[DONE]":
         stream.done = True
         return None
     try:
         message = _DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _NO_MESSAGE as error:
         excerpt = data[:_EXCERPT].decode("utf-8", "replace")
         if not stream.error:
-            stream.error = "server-error-event" if event.name == "error" else "malformed"
-            stream.detail = excerpt if event.name == "error" else f"{error}: {excerpt}"
+            stream.error = "server-error-event" if name == "error" else "malformed"
+            stream.detail = excerpt if name == "error" else f"{error}: {excerpt}"
         stream.add(stamp, ChunkKind.OTHER)
         return None
-    if (message.error is not None or event.name == "error") and not stream.error:
+    if (message.error is not None or name == "error") and not stream.error:
         stream.error, stream.detail = "server-error-event", data[:_EXCERPT].decode("utf-8", "replace")
     if message.usage is not None:
         stream.usage = message.usage

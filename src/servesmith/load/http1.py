@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -141,10 +142,15 @@ def _chunk_size(data: Bytes, position: int) -> tuple[int, int] | None:
     line_end = data.find(b"\r\n", position)
     if line_end < 0:
         return None
-    size = bytes(data[position:line_end]).partition(b";")[0].strip()
+    return _size(bytes(data[position:line_end])), line_end + 2
+
+
+def _size(line: bytes) -> int:
+    """The size in a chunk's first line, whose extensions are passed over."""
+    size = line.partition(b";")[0].strip()
     if not size or size.strip(_HEX):
         raise MalformedResponse(f"not a chunk size: {size[:40]!r}")
-    return int(size, 16), line_end + 2
+    return int(size, 16)
 
 
 def _walk_trailer(data: Bytes, start: int, boundary: int) -> tuple[int, bool]:
@@ -154,22 +160,6 @@ def _walk_trailer(data: Bytes, start: int, boundary: int) -> tuple[int, bool]:
             return start + 2, True
         start = line_end + 2
     return boundary, False
-
-
-def payload_spans(data: Bytes, head: Head) -> list[tuple[int, int]]:
-    """Where in `data` the body's payload lies, in order, an unfinished last chunk included."""
-    if not head.chunked:
-        end = len(data) if head.length is None else min(len(data), head.body_start + head.length)
-        return [(head.body_start, end)]
-    spans: list[tuple[int, int]] = []
-    position = head.body_start
-    while (size_and_start := _chunk_size(data, position)) is not None and size_and_start[0]:
-        size, start = size_and_start
-        spans.append((start, min(len(data), start + size)))
-        position = start + size + 2
-        if position >= len(data):
-            break
-    return spans
 
 
 class Body(NamedTuple):
@@ -186,13 +176,48 @@ class Body(NamedTuple):
         return self.raw_ends[span] - (self.ends[span] - end)
 
 
-def dechunk(data: Bytes, head: Head) -> Body:
-    """Join the payload of a response. Raises MalformedResponse on broken chunks."""
-    spans = payload_spans(data, head)
-    ends: list[int] = []
-    total = 0
-    for start, end in spans:
-        total += end - start
-        ends.append(total)
-    view = memoryview(data)
-    return Body(b"".join(view[start:end] for start, end in spans), ends, [end for _, end in spans])
+def dechunk(data: bytes, head: Head) -> Body:
+    """The payload of a response, an unfinished last chunk included. Raises MalformedResponse on broken chunks."""
+    if head.chunked:
+        return _plain_chunks(data, head.body_start) or _any_chunks(data, head.body_start)
+    end = len(data) if head.length is None else min(len(data), head.body_start + head.length)
+    return Body(data[head.body_start : end], [end - head.body_start], [end])
+
+
+def _plain_chunks(data: bytes, start: int) -> Body | None:
+    """The chunks of a whole response without CR LF in its payload, as most are; None if it is another.
+
+    Cut at every CR LF, its sizes and payloads take turns up to the last chunk. If each payload is as long as its size
+    says, then each chunk ends where the next begins, so these cuts are the right ones.
+    """
+    pieces = data[start:].split(b"\r\n")
+    if pieces[-3:] != [b"0", b"", b""]:
+        return None
+    lines, payloads = pieces[:-3:2], pieces[1:-3:2]
+    lengths = list(map(len, payloads))
+    try:
+        sizes = {line: _size(line) for line in set(lines)}
+    except MalformedResponse:
+        return None
+    if [sizes[line] for line in lines] != lengths or 0 in lengths:
+        return None
+    ends = list(accumulate(lengths))
+    line_ends = accumulate(map(len, lines))
+    raw_ends = [
+        start + 2 + 4 * n + line_end + end for n, (line_end, end) in enumerate(zip(line_ends, ends, strict=True))
+    ]
+    return Body(b"".join(payloads), ends, raw_ends)
+
+
+def _any_chunks(data: bytes, position: int) -> Body:
+    payloads: list[bytes] = []
+    raw_ends: list[int] = []
+    while (size_and_start := _chunk_size(data, position)) is not None and size_and_start[0]:
+        size, start = size_and_start
+        end = start + size
+        payloads.append(data[start:end])
+        raw_ends.append(min(end, len(data)))
+        position = end + 2
+        if data[end:position] not in (b"\r\n", b"\r", b""):
+            raise MalformedResponse(f"a chunk of {size} bytes does not end where it should")
+    return Body(b"".join(payloads), list(accumulate(map(len, payloads))), raw_ends)

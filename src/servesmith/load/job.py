@@ -91,10 +91,15 @@ class Tick(msgspec.Struct, frozen=True, tag=True):
     """When it last saw a token, or an end that the server brought about; 0: never."""
 
 
-class Report(msgspec.Struct, frozen=True, tag=True):
-    """What a worker's share gave."""
+class Part(msgspec.Struct, frozen=True, tag=True):
+    """Some of what a worker's share gave; many small ones, so that neither side holds everything twice."""
 
     readings: list[Reading]
+
+
+class Report(msgspec.Struct, frozen=True, tag=True):
+    """A worker's last word, after all parts."""
+
     lags_us: bytes
     """Own lag of every read inside the window, int32 microseconds."""
     lag_source: str
@@ -107,7 +112,7 @@ class Report(msgspec.Struct, frozen=True, tag=True):
     """The same, with connecting before and decoding after."""
 
 
-Message = Job | Go | Stop | Ready | Tick | Report
+Message = Job | Go | Stop | Ready | Tick | Part | Report
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

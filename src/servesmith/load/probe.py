@@ -1,5 +1,6 @@
 """Ask a server what it is, what it says of itself and how it counts tokens. Never used while a load runs."""
 
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -53,19 +54,59 @@ class _Models(msgspec.Struct):
 
 
 def identify(url: str, *, key: str = "", timeout_s: Seconds = 10.0) -> Identity:
-    """Read `/v1/models`. Raises MachineError if nothing that serves models answers there."""
+    """Read `/v1/models`. Raises MachineError, which says what keeps it from answering, if it gives no models."""
     try:
         with _client(url, key, timeout_s) as client:
-            models = msgspec.json.decode(client.get("/v1/models").content, type=_Models).data
-    except (httpx2.HTTPError, msgspec.DecodeError):
+            response = client.get("/v1/models")
+    except httpx2.HTTPError as error:
+        raise _unreachable(url, error, timeout_s) from error
+    if response.status_code != 200:
+        raise _refusing(url, response.status_code)
+    try:
+        models = msgspec.json.decode(response.content, type=_Models).data
+    except (msgspec.DecodeError, UnicodeDecodeError):
         models = []
     if not models:
         raise MachineError(
             f"{url} does not answer /v1/models with a list of models.",
-            "Check the address, that the server has finished loading, and the bearer key.",
+            "Check that it is a server with the OpenAI API, and that it has finished loading.",
         )
     owner = models[0].owned_by
     return Identity(tuple(model.id for model in models), owner, _OWNERS.get(owner.lower(), "openai"))
+
+
+def _unreachable(url: str, error: httpx2.HTTPError, timeout_s: Seconds) -> MachineError:
+    """Nobody there, no such host, no answer: each has another remedy."""
+    address = Address.parse(url)
+    match _root(error):
+        case socket.gaierror():
+            return MachineError(f"There is no host {address.host}.", "Check how it is written, or give its IP address.")
+        case ConnectionRefusedError():
+            message = f"Nothing listens at {address.host}, port {address.port}."
+            return MachineError(message, "Check the port, that the server is up, and where it listens.")
+        case TimeoutError():
+            message = f"{url} does not answer /v1/models within {timeout_s:g} s."
+            return MachineError(message, "Check the address, and that no firewall lies between.")
+        case _:
+            return MachineError(f"{url} cannot be reached: {error}.", "Check the address and whether it is https.")
+
+
+def _root(error: BaseException) -> BaseException:
+    """What the system said: the client wraps it, as a cause or as an argument."""
+    if isinstance(error, httpx2.TimeoutException):
+        return TimeoutError()
+    inner = error.__cause__ or next((arg for arg in error.args if isinstance(arg, BaseException)), None)
+    return _root(inner) if inner is not None else error
+
+
+def _refusing(url: str, status: int) -> MachineError:
+    said = f"{url} answers /v1/models with HTTP {status}"
+    if status in (401, 403):
+        remedy = "Name the variable that holds it: --key-env, or key_env in a recipe."
+        return MachineError(f"{said}: it wants another bearer key.", remedy)
+    if status == 404:
+        return MachineError(f"{said}: it is no server with the OpenAI API.", "Check address, port and path.")
+    return MachineError(f"{said}.", "Check that the server has finished loading, and what its log says.")
 
 
 def properties(url: str, paths: Iterable[str], *, key: str = "", timeout_s: Seconds = 10.0) -> dict[str, Any]:

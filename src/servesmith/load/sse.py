@@ -12,17 +12,22 @@ from servesmith.units import Nanos
 
 _BOM = b"\xef\xbb\xbf"
 _DATA = b"data: "
+_BETWEEN = b"\n\ndata: "
+_END = (b"",)
+"""The line that ends the last event of a complete body whose server forgot to."""
 
 
-class Event(NamedTuple):
-    """One event: its type (empty: message), its data, and the offset in the body at which it was complete."""
+class Events(NamedTuple):
+    """The events of a body; the columns are parallel."""
 
-    name: str
-    data: bytes
-    end: int
+    names: Sequence[str]
+    """Type of each; empty: message."""
+    data: Sequence[bytes]
+    ends: Sequence[int]
+    """The offset in the body at which each was complete."""
 
 
-def decode_events(body: bytes, *, complete: bool = True) -> list[Event]:
+def decode_events(body: bytes, *, complete: bool = True) -> Events:
     """All events that carry data. Comments (pings), ids and retry times are passed over.
 
     An event that no blank line ended counts only if the body is `complete`: servers forget the last one.
@@ -30,33 +35,37 @@ def decode_events(body: bytes, *, complete: bool = True) -> list[Event]:
     return _plain_events(body) or _any_events(body, complete=complete)
 
 
-def _plain_events(body: bytes) -> list[Event]:
-    """The events of a body that is nothing but `data: ...` and a blank line, as most are; empty if it is another."""
-    if b"\r" in body or not body.endswith(b"\n\n"):
-        return []
-    events: list[Event] = []
-    offset = 0
-    for line in body[:-2].split(b"\n\n"):
-        offset += len(line) + 2
-        if not line.startswith(_DATA) or b"\n" in line:
-            return []
-        events.append(Event("", line[6:], offset))
-    return events
+def _plain_events(body: bytes) -> Events | None:
+    """The events of a body that is nothing but `data: ...` and a blank line, as most are; None if it is another.
+
+    Cut at what stands between two such events, it has no line end left but those of the cuts, two for each event.
+    """
+    if not body.startswith(_DATA) or not body.endswith(b"\n\n") or b"\r" in body:
+        return None
+    data = body[len(_DATA) : -2].split(_BETWEEN)
+    if body.count(b"\n") != 2 * len(data):
+        return None
+    ends = [end + len(_BETWEEN) * number for number, end in enumerate(accumulate(map(len, data)), 1)]
+    return Events([""] * len(data), data, ends)
 
 
-def _any_events(body: bytes, *, complete: bool) -> list[Event]:
-    events: list[Event] = []
+def _any_events(body: bytes, *, complete: bool) -> Events:
+    names: list[str] = []
+    datas: list[bytes] = []
+    ends: list[int] = []
     data: list[bytes] = []
     name = b""
     offset = len(_BOM) if body.startswith(_BOM) else 0
-    for line in body[offset:].splitlines(keepends=True):
+    for line in [*body[offset:].splitlines(keepends=True), *_END[:complete]]:
         offset += len(line)
         text = line.rstrip(b"\r\n")
-        if len(text) == len(line) and not complete:
+        if len(text) == len(line) and line and not complete:
             break
         if not text:
             if data:
-                events.append(Event(name.decode("utf-8", "replace"), b"\n".join(data), offset))
+                names.append(name.decode("utf-8", "replace"))
+                datas.append(b"\n".join(data))
+                ends.append(offset)
             data, name = [], b""
             continue
         field, _, value = text.partition(b":")
@@ -64,17 +73,15 @@ def _any_events(body: bytes, *, complete: bool) -> list[Event]:
             data.append(value.removeprefix(b" "))
         elif field == b"event":
             name = value.removeprefix(b" ")
-    if data and complete:
-        events.append(Event(name.decode("utf-8", "replace"), b"\n".join(data), offset))
-    return events
+    return Events(names, datas, ends)
 
 
-def stamp_events(body: Body, events: Sequence[Event], stamps: Sequence[Nanos], lengths: Sequence[int]) -> list[Nanos]:
+def stamp_events(body: Body, events: Events, stamps: Sequence[Nanos], lengths: Sequence[int]) -> list[Nanos]:
     """When each event was complete: the stamp of the read that brought its last byte.
 
     `stamps` and `lengths` are of the reads of the whole response, head included.
     """
-    return arrival_times(body, (event.end for event in events), stamps, lengths)
+    return arrival_times(body, events.ends, stamps, lengths)
 
 
 def arrival_times(body: Body, ends: Iterable[int], stamps: Sequence[Nanos], lengths: Sequence[int]) -> list[Nanos]:

@@ -17,13 +17,15 @@ from itertools import chain
 
 from servesmith.load.decode import Reading, read
 from servesmith.load.drive import Driver
-from servesmith.load.job import Go, Inbox, Job, Message, Ready, Report, Stop, encode, messages
+from servesmith.load.job import Go, Inbox, Job, Message, Part, Ready, Report, Stop, encode, messages
 from servesmith.load.reactor import Reactor
 from servesmith.load.stamps import CAN_STAMP
 from servesmith.units import Seconds
 
 _NANOS_PER_US = 1_000
 _PIPE_BYTES = 65_536
+_PART = 200
+"""Readings in one message."""
 _COALESCE_S: Seconds = 0.0003
 
 
@@ -43,7 +45,11 @@ def main() -> int:
     go = session.go
     if go is None:
         return 1
-    _tell(_report(driver, go, session.hot_cpu_s))
+    hot_cpu_s = session.hot_cpu_s
+    lags, source = _lags(driver, go)
+    for part in _parts(driver):
+        _tell(part)
+    _tell(Report(lags.tobytes(), source, driver.ran_out_ns, hot_cpu_s, time.process_time()))
     return 0
 
 
@@ -86,27 +92,20 @@ class _Session:
         self._driver.start(go, _tell)
 
 
-def _report(driver: Driver, go: Go, hot_cpu_s: float) -> Report:
-    lags, source = _lags(driver, go)
-    return Report(
-        readings=list(_readings(driver)),
-        lags_us=lags.tobytes(),
-        lag_source=source,
-        ran_out_ns=driver.ran_out_ns,
-        hot_cpu_s=hot_cpu_s,
-        all_cpu_s=time.process_time(),
-    )
-
-
-def _readings(driver: Driver) -> Iterator[Reading]:
-    """Decode turn by turn and let go of the bytes: what is decoded is a tenth of what came."""
+def _parts(driver: Driver) -> Iterator[Part]:
+    """Decode turn by turn and let go of the bytes: what is decoded is a quarter of what came."""
     keep_text = driver.job.keep_text
     turns = driver.turns
     turns.reverse()
+    readings: list[Reading] = []
     while turns:
         turn = turns.pop()
         if turn.exchange.sent_ns:
-            yield read(turn, keep_text=keep_text)
+            readings.append(read(turn, keep_text=keep_text))
+        if len(readings) == _PART:
+            yield Part(readings)
+            readings = []
+    yield Part(readings)
 
 
 def _lags(driver: Driver, go: Go) -> tuple["array[int]", str]:

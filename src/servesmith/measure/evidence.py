@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -9,8 +10,10 @@ from servesmith.errors import EvidenceError
 from servesmith.measure.counters import Snapshot
 from servesmith.measure.metrics import compute
 from servesmith.measure.parquet import read_doubts, read_records, write_records
+from servesmith.measure.prefill import prefill_numbers
 from servesmith.measure.records import Metric, RequestRecord, Window
 from servesmith.measure.terms import Terms
+from servesmith.units import Nanos
 
 RECORDS = "requests.parquet"
 COUNTERS = "counters.json"
@@ -24,6 +27,10 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     after: Snapshot | None = None
     memory_peak_mib: float = 0.0
     """Largest resident memory of the server's processes during the load; 0: not read."""
+    memory: tuple[tuple[Nanos, float], ...] = ()
+    """Resident memory in MiB over time, in the clock of the records."""
+    probe: Literal["", "prefill"] = ""
+    """What was asked, where it was no load."""
     terms: Terms = Terms()
     """What numbers were asked for beside those that records alone give."""
 
@@ -57,6 +64,8 @@ def read_measured(folder: Path) -> Measured:
 def numbers(measured: Measured) -> dict[str, Metric]:
     """Every metric that these files allow. Pure: equal files give equal numbers."""
     counters = measured.counters
+    if counters.probe == "prefill":
+        return prefill_numbers(measured.records, measured.doubts)
     metrics = compute(
         measured.records,
         measured.window,

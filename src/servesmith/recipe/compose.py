@@ -104,7 +104,8 @@ def from_compose(text: str, file: str = "compose.yaml", service: str = "", name:
     document = yamltext.parse(text, file)
     services = document.data.get("services") if isinstance(document.data, dict) else None
     if not isinstance(services, dict) or (service and service not in services):
-        remedy = "Name one of its services." if isinstance(services, dict) else "Give a file with `services:`."
+        known = ", ".join(map(str, services)) if isinstance(services, dict) else ""
+        remedy = f"Name one of its services by --service: {known}." if known else "Give a file with `services:`."
         line = document.mark(("services",)).line or 1
         raise InputError(Problem(f"Has no service {service!r}.", remedy, file, line, "services"))
     chosen = [service] if service else list(services)

@@ -20,7 +20,7 @@ from servesmith.recipe import yamltext
 from servesmith.recipe.model import Case, Recipe
 from servesmith.recipe.paths import Path, join_dotted, merge, nested, resolve, set_path, split_dotted
 from servesmith.recipe.presets import named_preset, preset_layers, preset_names
-from servesmith.recipe.problems import fields_below, nearest, problems_of
+from servesmith.recipe.problems import fields_below, is_single, nearest, problems_of
 from servesmith.recipe.secrets import LEAK, leaks
 from servesmith.recipe.yamltext import Document, Layout, Mark, nearest_mark
 from servesmith.units import Json
@@ -30,6 +30,8 @@ __all__ = ["bare_url", "case_schema", "dump_case", "edit_file", "read_case", "re
 SECTIONS = tuple(name for name in Case.model_fields if name != "recipe")
 TOP_FIELDS = (*Recipe.model_fields, *SECTIONS)
 """What may stand at the left edge of a recipe file, besides `extends`."""
+_FIELDS = (Recipe, Case)
+"""The types whose fields stand at the left edge."""
 _OPEN = ("flags", "container")
 _FREE = (("workload", "extra"), ("workload", "chat_template_kwargs"))
 _LONGEST_CHAIN = 20
@@ -144,25 +146,41 @@ def _settings(sets: Sequence[str]) -> list[Document]:
     problems: list[Problem] = []
     documents: list[Document] = []
     for text in sets:
-        source = f"--set {text}"
-        name, equals, value = _split_setting(text)
-        try:
-            path = split_dotted(name)
-            data = yamltext.parse_value(value)
-        except (ValueError, InputError):
-            problems.append(Problem("Is not of the form a.b=VALUE.", "Write --set flags.parallel=8.", source))
-            continue
-        if not equals or path[0] not in TOP_FIELDS:
-            message = "Sets nothing that a recipe has." if equals else "Has no `=`."
-            remedy = nearest(path[0], TOP_FIELDS) if equals else "Write --set flags.parallel=8."
-            problems.append(Problem(message, remedy, source, field=name))
-            continue
-        if path[0] == "env" and data is not None and not isinstance(data, (dict, list)):
-            data = data if isinstance(data, str) else value.strip()
-        documents.append(Document(nested(path, data), {(): Mark(source), path: Mark(source, 0, value)}))
+        found = _setting(text)
+        if isinstance(found, Problem):
+            problems.append(found)
+        else:
+            documents.append(found)
     if problems:
         raise InputError(*problems)
     return documents
+
+
+def _setting(text: str) -> Document | Problem:
+    source = f"--set {text}"
+    name, equals, value = _split_setting(text)
+    try:
+        path = split_dotted(name)
+    except ValueError:
+        return Problem("Is not of the form a.b=VALUE.", "Write --set flags.parallel=8.", source)
+    if not equals:
+        return Problem("Has no `=`.", "Write --set flags.parallel=8.", source, field=name)
+    if path[0] not in TOP_FIELDS:
+        return Problem("Sets nothing that a recipe has.", nearest(path[0], TOP_FIELDS), source, field=name)
+    if single := next((path[:end] for end in range(1, len(path)) if is_single(_FIELDS, path[:end])), ()):
+        place = join_dotted(single)
+        return Problem(
+            f"`{place}` is a single value, with nothing below it.", f"Write --set {place}=VALUE.", source, field=name
+        )
+    try:
+        data = yamltext.parse_value(value)
+    except InputError as error:
+        why = error.problems[0].message
+        message = f"The value {value.strip()!r} is not finished: {why}"
+        return Problem(message, "Close its brackets and quotes.", source, field=name)
+    if path[0] == "env" and data is not None and not isinstance(data, (dict, list)):
+        data = data if isinstance(data, str) else value.strip()
+    return Document(nested(path, data), {(): Mark(source), path: Mark(source, 0, value)})
 
 
 def _split_setting(text: str) -> tuple[str, str, str]:

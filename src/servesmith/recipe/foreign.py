@@ -44,9 +44,8 @@ def fitted(model: type[M], data: Json, document: Document, path: Path = ()) -> M
 
 def _no_engine(file: str, what: str, names: Sequence[str] = ()) -> InputError:
     found = f" Found: {', '.join(names)}." if names else ""
-    return InputError(
-        Problem(f"Has no single {what} that starts a known engine.{found}", "Name one.", file, 1, "(file)")
-    )
+    remedy = "Name one by --service." if what == "service" else "Leave only one of them in the file."
+    return InputError(Problem(f"Has no single {what} that starts a known engine.{found}", remedy, file, 1, "(file)"))
 
 
 def single(candidates: Mapping[str, Callable[[], Imported]], file: str, what: str) -> Imported:

@@ -5,7 +5,7 @@ first, occurrences of one flag stand together, container options stand before `-
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -25,7 +25,7 @@ from servesmith.recipe.argv import (
     text_of,
 )
 from servesmith.recipe.command import MODEL, MODEL_FLAGS, TOOL, usual_model_words
-from servesmith.recipe.model import EngineKind, FlagValue, Recipe, Scalar
+from servesmith.recipe.model import MOST_NAME, EngineKind, FlagValue, Recipe, Scalar
 from servesmith.recipe.problems import problems_of
 from servesmith.recipe.secrets import is_secret_flag, is_secret_name
 from servesmith.recipe.shell import split_shell
@@ -222,7 +222,19 @@ def assemble(parts: Parts, name: str = "") -> Imported:
     except ValidationError as error:
         where = {(): Mark(COMMAND, 1)}
         raise InputError(*problems_of(error, {"name": name}, where, lambda _: (), lambda path: path)) from None
-    return Imported(recipe, tuple(parts.notes))
+    return Imported(recipe, (*parts.notes, *_second_looks(recipe)))
+
+
+def _second_looks(recipe: Recipe) -> Iterator[str]:
+    """What was taken over as it stands but looks like a slip."""
+    for flag in map(flag_name, MODEL_FLAGS[recipe.engine]):
+        if recipe.model and isinstance(recipe.flags.get(flag), str):
+            yield f"Two models are named: {recipe.model}, and {recipe.flags[flag]} by the flag {flag}. Delete one."
+    for name, value in recipe.flags.items():
+        words = [word for word in value if not isinstance(word, list)] if isinstance(value, list) else []
+        if any(isinstance(word, str) for word in words) and any(not isinstance(word, str) for word in words):
+            shown = " ".join(text_of(word) for word in words)
+            yield f"All words up to the next flag became the value of {name}: {shown}. Is each meant for it?"
 
 
 def _launch(parts: Parts) -> tuple[EngineKind, int]:
@@ -237,6 +249,9 @@ def _launch(parts: Parts) -> tuple[EngineKind, int]:
         for part, engine in _IMAGES:
             if part in parts.image.lower():
                 return engine, 0
+        if not parts.words or is_flag(parts.words[0]):
+            message = f"The name of the image {parts.image} does not tell which engine its entrypoint starts."
+            raise InputError(command_problem(message, "Put the engine's command after the image.", parts.image))
     shown = " ".join(words[:3]) or "(nothing)"
     message = f"`{shown}` starts no engine that is known here."
     raise InputError(command_problem(message, f"Give a command that begins with {_KNOWN}.", shown))
@@ -299,4 +314,4 @@ def _without_secrets(parts: Parts) -> tuple[dict[str, str], dict[str, FlagValue]
 def _name(source: str) -> str:
     """A recipe's name from a model's or an image's."""
     last = source.rstrip("/").rpartition("/")[2].partition("@")[0]
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-._") or "recipe"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", last)[:MOST_NAME].strip("-._") or "recipe"

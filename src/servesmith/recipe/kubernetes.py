@@ -109,11 +109,13 @@ def _pod(data: Json) -> tuple[Path, Json]:
 
 def _pod_container(pod: _PodSpec, container: _PodContainer, name: str) -> Imported:
     parts = Parts(image=container.image)
+    passed: list[Occurrence] = []
     for variable in container.env:
         if variable.value is not None or variable.valueFrom is None:
             parts.env[variable.name] = variable.value or ""
         else:
             source = ", ".join(variable.valueFrom)
+            passed.append(("-e", [variable.name]))
             parts.notes.append(
                 f"{variable.name} comes from {source}: set it in the environment that starts servesmith."
             )
@@ -121,7 +123,7 @@ def _pod_container(pod: _PodSpec, container: _PodContainer, name: str) -> Import
         parts.notes.append("envFrom is left out: write its variables into `env`.")
     parts.words = [_expanded(word, parts) for word in container.args]
     entrypoint = [_expanded(word, parts) for word in container.command]
-    options = [*_pod_options(pod, container), *_pod_volumes(pod, container, parts.notes)]
+    options = [*_pod_options(pod, container), *_pod_volumes(pod, container, parts.notes), *passed]
     return assembled(parts, entrypoint, options, name)
 
 

@@ -17,7 +17,7 @@ PACKAGE = "package:"
 def check(case: Case, known_flags: frozenset[str] | None) -> tuple[Problem, ...]:
     """Everything found, each with its remedy. `known_flags`: what the engine honours; None if that is not known."""
     recipe = case.recipe
-    found = [*_flags(recipe, known_flags), *_twice(recipe), *_model(recipe), *_files(recipe)]
+    found = [*_flags(recipe, known_flags), *_twice(recipe), *model_problems(recipe), *_files(recipe)]
     return (*found, *_image(recipe), *_lossy(case), *_prefixes(case), *_data(case), *_schedule(case))
 
 
@@ -42,7 +42,8 @@ def _twice(recipe: Recipe) -> Iterator[Problem]:
         first.setdefault(meant, name)
 
 
-def _model(recipe: Recipe) -> Iterator[Problem]:
+def model_problems(recipe: Recipe) -> Iterator[Problem]:
+    """No model, or one that is not on this machine."""
     if recipe.engine in ("endpoint", "sim"):
         return
     model = recipe.model

@@ -14,6 +14,13 @@ from pydantic_core import PydanticCustomError
 Whole = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0)]
+MOST_NAME = 100
+"""Characters: with a time before it the name must fit into the name of a folder."""
+MOST_TOKENS = 10_000_000
+MOST_STREAMS = 50_000
+"""Each is a connection from one address, and there are no more ports than that. More is a slip of the keyboard."""
+MOST_SECONDS = 604_800
+"""A week."""
 TraceFormat = Literal["auto", "mooncake", "timed", "azure", "burstgpt"]
 RequestLimit = Literal[
     "ttft_ms", "ttft_due_ms", "ttft_content_ms", "tpot_ms", "normalised_latency_ms", "e2e_s", "e2e_due_s"
@@ -48,7 +55,9 @@ class Overlay(Noun):
 class Recipe(Noun):
     """What is served and how. Its hash is the identity of everything measured under it."""
 
-    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Short name")
+    name: str = Field(
+        min_length=1, max_length=MOST_NAME, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Short name"
+    )
     engine: EngineKind = Field(description="Which adapter drives it")
     model: str = Field(
         default="", description="Path, hub id, or package:NAME/FILE for a model that a Python package carries"
@@ -168,10 +177,10 @@ class Workload(Noun):
     """What is asked: prompts with exact token counts and exact output lengths."""
 
     api: Literal["chat", "completions"] = "chat"
-    prompt_tokens: Positive = Field(
+    prompt_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] = Field(
         default=64, description="Prompt tokens by the server's own count, chat template included"
     )
-    output_tokens: Annotated[int, Field(ge=2)] = Field(default=64, description="Output tokens, forced")
+    output_tokens: Annotated[int, Field(ge=2, le=MOST_TOKENS)] = Field(default=64, description="Output tokens, forced")
     prompt_lengths: Lengths | None = Field(default=None, description="Instead of prompt_tokens: a distribution")
     output_lengths: Lengths | None = Field(default=None, description="Instead of output_tokens: a distribution")
     text: Literal["words", "ids"] = Field(default="words", description="Seeded words, or random token ids")
@@ -273,10 +282,14 @@ class Load(Noun):
     """How it is asked. Closed loop: each stream sends its next request when the last one has ended; open loop: at the
     times that `arrivals` gives."""
 
-    streams: Annotated[int, Field(ge=1)] = 8
+    streams: Annotated[int, Field(ge=1, le=MOST_STREAMS)] = 8
     starts: Literal["desynchronised", "together"] = "desynchronised"
-    warmup_s: Annotated[float, Field(ge=0)] = Field(default=3.0, description="Seconds before the window opens")
-    window_s: Annotated[float, Field(gt=0)] = Field(default=8.0, description="Seconds that are measured")
+    warmup_s: Annotated[float, Field(ge=0, le=MOST_SECONDS)] = Field(
+        default=3.0, description="Seconds before the window opens"
+    )
+    window_s: Annotated[float, Field(gt=0, le=MOST_SECONDS)] = Field(
+        default=8.0, description="Seconds that are measured"
+    )
     workers: Annotated[int, Field(ge=0)] = Field(
         default=0, description="Measuring processes; 0: from the expected token rate"
     )

@@ -3,7 +3,7 @@
 import types
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -27,6 +27,8 @@ _NEEDS: Mapping[str, tuple[str, str]] = {
     "greater_than": ("a number above {gt}", "Raise it above {gt}."),
     "greater_than_equal": ("a number of at least {ge}", "Use {ge} or more."),
     "less_than": ("a number below {lt}", "Use a number below {lt}."),
+    "less_than_equal": ("a number of at most {le}", "Use {le} or less."),
+    "string_too_long": ("text of at most {max_length} characters", "Shorten it."),
     "string_too_short": ("text that is not empty", "Write at least one character."),
     "string_pattern_mismatch": (
         "letters, digits, `.`, `_` or `-`, the first a letter or digit",
@@ -115,6 +117,18 @@ def _told(value: object) -> str:
 
 def fields_below(model: type[BaseModel], path: Path) -> tuple[str, ...]:
     """Field names of the model that stands at `path` below `model`; empty where a mapping is free-form."""
+    here = _type_at(model, path)
+    return tuple(cast(type[BaseModel], here).model_fields) if _is_model(here) else ()
+
+
+def is_single(models: Sequence[type[BaseModel]], path: Path) -> bool:
+    """True if one of the models has a field at `path` whose value is a text, a number, or true or false."""
+    kinds = [_type_at(model, path) for model in models]
+    return any(kind is one for kind in kinds for one in (str, int, float, bool)) or Literal in map(get_origin, kinds)
+
+
+def _type_at(model: type[BaseModel], path: Path) -> object:
+    """The type of the field at `path`, None if there is none; of a union the part that is a model."""
     here: Any = model
     for segment in path:
         if isinstance(segment, int):
@@ -124,7 +138,7 @@ def fields_below(model: type[BaseModel], path: Path) -> tuple[str, ...]:
             here = info.annotation if info is not None else None
         if get_origin(here) in (Union, types.UnionType):
             here = next((arg for arg in get_args(here) if _is_model(arg)), None)
-    return tuple(here.model_fields) if _is_model(here) else ()
+    return here
 
 
 def _is_model(kind: object) -> bool:

@@ -1,6 +1,5 @@
 """The whole of `verify`: a run's own records, and that its summary and its page follow from them."""
 
-import difflib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,6 +105,7 @@ def _first_difference(told: str, expected: str) -> str:
     pairs = zip([*told.splitlines(), ""], [*expected.splitlines(), ""], strict=False)
     for number, (one, other) in enumerate(pairs, start=1):
         if one != other:
-            start = max(0, difflib.SequenceMatcher(None, one, other, autojunk=False).find_longest_match().size - 20)
+            parts = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+            start = max(0, next(parts, min(len(one), len(other))) - 20)
             return f"line {number} says {one[start : start + 50]!r} where it should say {other[start : start + 50]!r}"
     return "its length differs"

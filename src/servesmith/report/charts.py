@@ -5,6 +5,8 @@ Colours are the page's CSS variables (`var(--a)`), so a chart follows dark, ligh
 Padding is fixed (`autosize: none`) and labels are placed, so nothing depends on the fonts of the rendering machine.
 """
 
+import bisect
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -14,6 +16,7 @@ from typing import Any, Literal
 import altair as alt
 import vl_convert
 
+from servesmith.report.nouns import CurvePoint
 from servesmith.report.series import Bar, Curve, Lane, per_cent
 from servesmith.report.words import true_minus
 
@@ -25,7 +28,9 @@ _LEFT = 200
 _RIGHT = 40
 _ROW = 50
 _BAR_ROW = 42
-_LONGEST_LABEL = 27
+_LABEL_GAP = 16
+_LABEL_ROOM = _LEFT - _LABEL_GAP - 4
+_NARROW = "ijltfr.,:;'|!-"
 _NOTE_CHARACTER = 7.4
 """Pixels that a character of a note takes at most, on average."""
 _AXIS = {
@@ -134,6 +139,46 @@ def distribution_chart(curves: Sequence[Curve], name: str, title: str) -> str:
     return _svg(alt.layer(lines), name, (450, 230), title, left=50)
 
 
+def front_chart(points: Sequence[CurvePoint]) -> str:
+    """Tokens/s of all streams against tokens/s that one of them sees, a point a level."""
+    rows: Rows = [
+        {"x": p.interactivity, "y": p.output_tokens_per_s, "level": str(p.level), "front": "interactivity" in p.front}
+        for p in points
+        if p.interactivity and p.output_tokens_per_s
+    ]
+    return _levels(rows, "fronts", "tokens/s that one stream sees")
+
+
+def level_chart(points: Sequence[CurvePoint]) -> str:
+    """Tokens/s of all streams against the time to the first token (p95), a point a level."""
+    rows: Rows = [
+        {"x": p.ttft_p95_ms, "y": p.output_tokens_per_s, "level": str(p.level), "front": "ttft" in p.front}
+        for p in points
+        if p.ttft_p95_ms and p.output_tokens_per_s
+    ]
+    return _levels(rows, "levels", "time to first token (p95), ms")
+
+
+def _levels(rows: Rows, name: str, title: str) -> str:
+    """A curve through all levels in their order; those on the front are filled."""
+    if not rows:
+        return ""
+    rows = [{**row, "order": place} for place, row in enumerate(rows)]
+    values = [row["x"] for row in rows]
+    wide = max(values) / min(values) > 20
+    scale = alt.Scale(type="log", nice=False, padding=24) if wide else alt.Scale(zero=False, nice=True, padding=24)
+    x = _x(title, scale=scale, ticks=_round_numbers(min(values), max(values)) if wide else None)
+    axis = alt.Axis(grid=True, domain=False, ticks=False, tickCount=5)
+    y = alt.Y("y:Q", title="tokens/s of all streams", axis=axis, scale=alt.Scale(zero=True, padding=12))
+    fill = alt.Fill("front:N", legend=None, scale=alt.Scale(domain=[True, False], range=["var(--b)", "var(--paper)"]))
+    layers: Layers = [
+        _chart(rows).mark_line(color="var(--grid)", strokeWidth=1.5).encode(x=x, y=y, order="order:Q"),
+        _chart(rows).mark_point(size=70, opacity=1, stroke="var(--b)", strokeWidth=2).encode(x=x, y=y, fill=fill),
+        _chart(rows).mark_text(dy=-12, fontSize=11.5, color="var(--ink)").encode(x=x, y=y, text="level:N"),
+    ]
+    return _svg(alt.layer(*layers), name, (450, 230), f"Throughput against {title}", left=70)
+
+
 def _chart(rows: Rows) -> Layer:
     return alt.Chart(alt.Data(values=rows))
 
@@ -198,15 +243,26 @@ def _labels(labels: Sequence[tuple[str, str]]) -> Layers:
     return [
         _chart(rows)
         .mark_text(align="right", fontSize=13, fontWeight=600, color="var(--ink)", dy=shift)
-        .encode(x=alt.value(-16), y=y, text="name:N"),
+        .encode(x=alt.value(-_LABEL_GAP), y=y, text="name:N"),
         _chart(notes)
         .mark_text(align="right", fontSize=11.5, color="var(--muted)", dy=9)
-        .encode(x=alt.value(-16), y=y, text="note:N"),
+        .encode(x=alt.value(-_LABEL_GAP), y=y, text="note:N"),
     ]
 
 
 def _short(label: str) -> str:
-    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
+    """As much of a label as its margin holds: it stands right, so what is too long would lose its beginning."""
+    ends = list(itertools.accumulate(map(_label_width, label)))
+    if not ends or ends[-1] <= _LABEL_ROOM:
+        return label
+    return label[: bisect.bisect_right(ends, _LABEL_ROOM - _label_width("m"))] + "…"
+
+
+def _label_width(character: str) -> float:
+    """Pixels of a character of a label, on the generous side of the usual fonts."""
+    if character in _NARROW:
+        return 4.5
+    return 12.0 if character.isupper() or character in "mw@%" or not character.isascii() else 7.6
 
 
 def _kinds() -> alt.Color:

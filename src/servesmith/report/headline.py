@@ -15,16 +15,23 @@ _OF_THE_CLIENT = ("requests-failed", "client-too-slow", "hang", "too-few-prompts
 """Failures that were seen by us and not told by a log."""
 
 
+ALONE = ("knee", "prefill", "start", "soak")
+"""Verbs that measure one thing about one recipe; their last event says what came of it."""
+
+
 def headline(
     run: Replay, comparison: Comparison | None, gate: Gated | None, levers: Sequence[LeverRow] = ()
 ) -> Headline:
     """What the run found. `comparison` is the one that decides, `gate` the one of its B side, `levers` the fates."""
-    if run.closed is not None and run.closed.ending == "failed" and run.opened.verb in COMPARING:
+    decides = run.opened.verb in (*COMPARING, "gate")
+    if run.closed is not None and run.closed.ending == "failed" and (decides or not run.results):
         return _failed(run, run.closed)
     if comparison is not None:
         return _open(run, comparison) if run.closed is None else _of_blocks(comparison, gate, _budget(run))
     if gate is not None and run.opened.verb == "gate":
         return Headline(says="none", sentence=_gate_sentence(gate))
+    if run.closed is not None and run.opened.verb in ALONE:
+        return _told(run, run.closed)
     if run.opened.verb in COMPARING or run.closed is None:
         return _without_blocks(run, levers)
     return _of_trials(run)
@@ -33,6 +40,12 @@ def headline(
 def _failed(run: Replay, closed: RunClosed) -> Headline:
     """A run that failed has no result, whatever the blocks before its failure gave."""
     sentence = f"The run failed: {closed.because.rstrip('.')}."
+    return Headline(says="none", sentence=sentence, metric=primary_metric(run))
+
+
+def _told(run: Replay, closed: RunClosed) -> Headline:
+    """What a measurement of its own came to."""
+    sentence = f"The run failed: {closed.because.rstrip('.')}." if closed.ending == "failed" else closed.because
     return Headline(says="none", sentence=sentence, metric=primary_metric(run))
 
 
@@ -54,7 +67,7 @@ def _budget(run: Replay) -> str:
     if run.closed is None or run.closed.ending != "budget" or run.opened.verb != "compare":
         return ""
     seconds = float(run.opened.settings.get("budget_s", 0))
-    return f" Its budget of {span(seconds)} ended it before the blocks sufficed; a longer --budget would go on."
+    return f" Its budget of {span(seconds)} ended it before the blocks sufficed: run it again with a longer --budget."
 
 
 def _of_blocks(comparison: Comparison, gate: Gated | None, budget: str = "") -> Headline:
@@ -161,6 +174,10 @@ def _of_trials(run: Replay) -> Headline:
         return Headline(says="none", sentence=sentence, metric=metric)
     value = median([found.value for found in readings])
     basis = "one trial" if len(readings) == 1 else f"median of {len(readings)} trials"
+    bad = [result for result in results if result.ending != "ok"]
+    if bad:
+        why = ", ".join(dict.fromkeys(result.failure or result.ending for result in bad))
+        basis = f"{len(readings)} of {len(results)} trials; {len(bad)} failed: {why}"
     return Headline(
         says="none",
         sentence=f"{run.opened.name}: {amount(value)} {metric_name(metric)} ({basis}; nothing was compared).",

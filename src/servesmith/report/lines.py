@@ -9,17 +9,23 @@ from servesmith.store.events import (
     Found,
     Gated,
     Kept,
+    KneeFound,
     NoiseMeasured,
     Noted,
     Proposed,
     Resumed,
     RunClosed,
     Screened,
+    Soaked,
     TrialEnded,
     TrialResult,
 )  # fmt: skip
+from servesmith.store.knee import answer_in_words
 
-SHOWN = ("output_tokens_per_s", "ttft_p95_ms", "tpot_mean_ms")
+SHOWN = (
+    "output_tokens_per_s", "ttft_p95_ms", "tpot_mean_ms", "time_to_health_s", "time_to_first_token_s",
+    "prefill_tokens_per_s",
+)  # fmt: skip
 """What a trial's line shows of its numbers."""
 
 
@@ -75,6 +81,8 @@ def _decision_line(event: Event) -> str:
             return f"keep {event.lever}{' (undecided)' if event.undecided else ''}: {event.because}"
         case Discarded():
             return f"discard {event.lever} ({event.stage}): {event.because}"
+        case KneeFound() | Soaked():
+            return _measured_line(event)
         case Noted():
             return f"note: {event.note}"
         case Resumed():
@@ -83,6 +91,12 @@ def _decision_line(event: Event) -> str:
             return f"{event.ending}: {event.because}"
         case _:
             return ""
+
+
+def _measured_line(event: KneeFound | Soaked) -> str:
+    if isinstance(event, KneeFound):
+        return answer_in_words(event)
+    return f"soak: {event.verdict.says}: {event.verdict.because}"
 
 
 def _brief(key: str) -> str:

@@ -9,8 +9,10 @@ from typing import Literal
 import msgspec
 
 from servesmith.measure.records import Metric
+from servesmith.stats.ranges import Range
+from servesmith.stats.soak import SoakVerdict
 from servesmith.stats.verdict import Estimate, Says, Verdict
-from servesmith.store.events import Arm, Ending, Found, Gated, NoiseMeasured
+from servesmith.store.events import Arm, Ending, Found, Gated, KneeFound, NoiseMeasured
 
 LeverStatus = Literal["kept", "undecided", "discarded", "refused", "open"]
 """undecided: kept, though its own worth was not shown. refused: never tried. open: the run ended before a decision."""
@@ -124,6 +126,28 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     """The run's primary metric, with its doubts."""
 
 
+class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One level of the latency-throughput curve: medians over its good starts, search and edge together."""
+
+    level: int
+    starts: int
+    failed: int
+    output_tokens_per_s: float
+    interactivity: float
+    """Tokens/s that one stream sees: 1000 / tpot_mean_ms; 0: not known."""
+    ttft_p95_ms: float
+    """0: not known."""
+    tpot_mean_ms: float
+    limits: dict[str, float] = {}
+    """Median of each limited metric."""
+    kept: int = 0
+    """Starts that kept every limit."""
+    says: str = ""
+    """`keeps` or `breaks` where that was shown at the edge."""
+    front: tuple[str, ...] = ()
+    """Against what it is on the Pareto front of throughput: `interactivity`, `ttft`."""
+
+
 class TimeSpent(msgspec.Struct, frozen=True, kw_only=True):
     """Where the machine's time went."""
 
@@ -156,8 +180,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     ablation: tuple[Worth, ...]
     changes: tuple[Change, ...]
     metrics: dict[str, Metric]
-    """Of the last good trial, where nothing was compared (`bench`)."""
+    """Where nothing was compared (`bench`): medians over the good trials, with the doubts of any of them."""
     gates: tuple[Gated, ...]
+    knee: KneeFound | None
+    """The answer of a `knee`; None where there is none."""
+    curve: tuple[CurvePoint, ...]
+    """Every level that a `knee` measured, rising."""
+    ranges: dict[str, dict[str, Range]]
+    """Arm to metric to median and range over its starts, of a `start` or a `prefill`."""
+    soak: SoakVerdict | None
+    """Of a `soak`."""
     trials: tuple[TrialRow, ...]
     notes: tuple[str, ...]
     doubts: tuple[str, ...]
@@ -166,5 +198,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, float | int | str | bool]
     machine: dict[str, str]
     files: dict[str, str]
+    metrics_trials: int = 0
+    """Of how many good trials `metrics` are the medians."""
     journal: str = ""
     """Last checksum of the journal, which pins every line of it; empty where only events were read."""

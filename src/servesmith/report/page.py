@@ -23,6 +23,8 @@ class Drawn(msgspec.Struct, frozen=True):
     waterfall: str
     ttft: str
     tpot: str
+    curve: str
+    fronts: str
 
 
 def write_report(folder: Path) -> Summary:
@@ -65,6 +67,8 @@ def draw(summary: Summary, sources: Sources) -> Drawn:
         waterfall=charts.waterfall_chart(bars, words.metric_name(summary.headline.metric)) if bars else "",
         ttft=charts.distribution_chart(latencies.ttft, "ttft", "time to first token, ms") if latencies.ttft else "",
         tpot=charts.distribution_chart(latencies.tpot, "tpot", "time per output token, ms") if latencies.tpot else "",
+        curve=charts.level_chart(summary.curve) if summary.curve else "",
+        fronts=charts.front_chart(summary.curve) if summary.curve else "",
     )
 
 

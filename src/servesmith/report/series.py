@@ -62,6 +62,10 @@ _STAGES = {"prove": "proof", "compare": "comparison", "confirm": "confirming", "
 """What a stage is called, in the order of the lanes."""
 
 
+_SIDES = {"prove": "final recipe", "compare": "B against A"}
+"""What is compared where the subject of the decision is not a lever; recipes have names of any length."""
+
+
 def lanes(comparisons: Sequence[Comparison]) -> tuple[Lane, ...]:
     """A lane for every decision that has a block; what decides the run comes first."""
     ordered = sorted(comparisons, key=lambda comparison: list(_STAGES).index(comparison.stage))
@@ -110,7 +114,7 @@ def per_cent(log_ratio: float) -> float:
 
 def _lane(comparison: Comparison) -> Lane:
     effect = comparison.verdict.effect
-    label = "final recipe" if comparison.stage == "prove" else comparison.subject
+    label = _SIDES.get(comparison.stage, comparison.subject)
     ends = [100 * (value - 1) for value in (effect.ratio, effect.low, effect.high)] if effect else [0.0, 0.0, 0.0]
     return Lane(
         label=label,

@@ -57,6 +57,8 @@ def _arm_hashes(summary: Summary) -> tuple[str, ...]:
 
 
 def _latencies(folder: Path, summary: Summary) -> Latencies:
+    if summary.curve:
+        return Latencies((), ())  # a distribution over all levels would be of no level
     comparison = deciding(summary.comparisons)
     keys = comparison.trials if comparison else tuple(t.key for t in summary.trials if t.ending == "ok")
     folders = {trial.key: folder / trial.folder / RECORDS for trial in summary.trials}

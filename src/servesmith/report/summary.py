@@ -9,16 +9,31 @@ from typing import Literal
 import msgspec
 
 from servesmith.measure.records import Metric
+from servesmith.report.curve import curve, found_knee
 from servesmith.report.headline import headline, primary_metric
 from servesmith.report.levers import ablation, lever_rows
 from servesmith.report.nouns import Change, Comparison, Point, Summary, TimeSpent, TrialRow, deciding
 from servesmith.report.words import metric_rank
+from servesmith.stats.ranges import Range
 from servesmith.stats.rules import Rules
 from servesmith.stats.sample import log_ratios, median
 from servesmith.stats.sequential import judge_fixed
 from servesmith.stats.verdict import Estimate
 from servesmith.store.decide import pairs_of, rules_of
-from servesmith.store.events import Decided, Event, Found, Gated, NoiseMeasured, Noted, TrialEnded, TrialResult
+from servesmith.store.events import (
+    Decided,
+    Event,
+    Found,
+    Gated,
+    NoiseMeasured,
+    Noted,
+    Ranged,
+    Resumed,
+    RunOpened,
+    Soaked,
+    TrialEnded,
+    TrialResult,
+)
 from servesmith.store.journal import read_chain
 from servesmith.store.replay import START_TIME, Replay, reading, replay
 
@@ -61,11 +76,16 @@ def summarise(events: Sequence[Event], journal: str = "") -> Summary:
         comparisons=comparisons,
         ablation=ablation(comparisons, levers, rules_of(opened).alpha),
         changes=_changes(run, main) if main else (),
-        metrics=_last_metrics(run) if opened.verb == "bench" else {},
+        metrics=_medians(run) if opened.verb in ("bench", "soak") else {},
+        metrics_trials=len(_good(run)) if opened.verb in ("bench", "soak") else 0,
         gates=gates,
+        knee=found_knee(run),
+        curve=curve(run) if opened.verb == "knee" else (),
+        ranges=_ranges(run.events),
+        soak=next((event.verdict for event in reversed(run.events) if isinstance(event, Soaked)), None),
         trials=tuple(_trial_row(run, event.result) for event in run.events if isinstance(event, TrialEnded)),
-        notes=tuple(event.note for event in run.events if isinstance(event, Noted)),
-        doubts=_doubts(run, main) if main else (),
+        notes=_notes(run.events),
+        doubts=_doubts(run, main),
         time=_time_spent(run),
         settings=opened.settings,
         machine=opened.machine,
@@ -79,10 +99,22 @@ def encode(summary: Summary) -> bytes:
     return msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"
 
 
+def _ranges(events: Sequence[Event]) -> dict[str, dict[str, Range]]:
+    """Of the last set of starts, by arm and metric."""
+    found = [event.arms for event in events if isinstance(event, Ranged)]
+    return found[-1] if found else {}
+
+
 def _findings(events: Sequence[Event]) -> tuple[Found, ...]:
     """Each finding once, as it was first stated: a later round of the search states it again."""
     found = {event.finding: event for event in reversed(events) if isinstance(event, Found)}
     return tuple(reversed(found.values()))
+
+
+def _notes(events: Sequence[Event]) -> tuple[str, ...]:
+    """Who else measured on the machine, then what the run itself noted."""
+    shared = (event.shared for event in events if isinstance(event, RunOpened | Resumed) and event.shared)
+    return (*dict.fromkeys(shared), *(event.note for event in events if isinstance(event, Noted)))
 
 
 def _last_decisions(events: Sequence[Event]) -> list[Decided]:
@@ -170,12 +202,23 @@ def _reads(effect: Estimate | None, better: Literal["higher", "lower"]) -> Liter
     return "better" if (effect.low > 1) == (better == "higher") else "worse"
 
 
-def _last_metrics(run: Replay) -> dict[str, Metric]:
-    good = [result for result in run.results.values() if result.ending == "ok"]
-    if not good:
-        return {}
-    start = reading(good[-1], START_TIME)
-    return good[-1].metrics | ({START_TIME: start} if start else {})
+def _good(run: Replay) -> list[TrialResult]:
+    return [result for result in run.results.values() if result.ending == "ok"]
+
+
+def _medians(run: Replay) -> dict[str, Metric]:
+    """Each metric's median over the good trials that have it, with the doubts of any of them; an interval is of a single
+    trial's requests and says nothing about several."""
+    keys = dict.fromkeys(key for result in _good(run) for key in (*result.metrics, START_TIME))
+    found = {key: [value for result in _good(run) if (value := reading(result, key))] for key in keys}
+    return {key: _median_of(readings) for key, readings in found.items() if readings}
+
+
+def _median_of(readings: Sequence[Metric]) -> Metric:
+    doubts = readings[0].doubts if len(readings) == 1 else _told_once(readings)
+    value = median([metric.value for metric in readings])
+    interval = readings[0].interval if len(readings) == 1 else None
+    return msgspec.structs.replace(readings[0], value=value, doubts=doubts, interval=interval)
 
 
 def _trial_row(run: Replay, result: TrialResult) -> TrialRow:
@@ -195,17 +238,29 @@ def _trial_row(run: Replay, result: TrialResult) -> TrialRow:
     )
 
 
-def _doubts(run: Replay, main: Comparison) -> tuple[str, ...]:
-    """Doubts on the verdict, then on its metric in the trials it stands on.
+def _doubts(run: Replay, main: Comparison | None) -> tuple[str, ...]:
+    """Doubts on the verdict, then on its metric in the trials it stands on; where nothing was compared, on what a
+    measurement of its own is about. A bench has its doubts beside its numbers."""
+    if main is not None:
+        readings = [metric for pair in _readings(run, main.trials, main.verdict.metric) for metric in pair]
+        return (*main.verdict.doubts, *_told_once(readings))
+    wanted = _ABOUT.get(run.opened.verb, ())
+    knee = found_knee(run)
+    about = tuple(knee.limits) if knee else wanted
+    good = (result for result in run.results.values() if result.ending == "ok")
+    return _told_once([result.metrics[key] for result in good for key in about if key in result.metrics])
 
-    Doubts that differ in their numbers only are told once, by the first, with how many trials have one.
-    """
-    readings = [metric for pair in _readings(run, main.trials, main.verdict.metric) for metric in pair]
+
+_ABOUT = {"prefill": ("prefill_tokens_per_s",), "soak": ("output_tokens_per_s",)}
+"""The metric that a measurement of its own is about."""
+
+
+def _told_once(readings: Sequence[Metric]) -> tuple[str, ...]:
+    """Doubts that differ in their numbers only are told once, by the first, with how many trials have one."""
     seen = [(_NUMBER.sub("#", doubt), doubt) for metric in readings for doubt in metric.doubts]
     counts = Counter(kind for kind, _ in seen)
     first = dict(reversed(seen))
-    of_trials = (f"{first[kind]} ({number} of {len(readings)} trials)" for kind, number in counts.items())
-    return (*main.verdict.doubts, *of_trials)
+    return tuple(f"{first[kind]} ({number} of {len(readings)} trials)" for kind, number in counts.items())
 
 
 def _time_spent(run: Replay) -> TimeSpent:

@@ -7,8 +7,11 @@ from typing import Literal
 
 import msgspec
 
+from servesmith.measure.metrics import METRICS
+from servesmith.measure.prefill import PREFILL_METRICS
 from servesmith.measure.records import Metric
-from servesmith.report.nouns import Comparison, Summary, Worth
+from servesmith.measure.startup import STARTUP_METRICS
+from servesmith.report.nouns import Comparison, CurvePoint, Summary, Worth
 from servesmith.report.words import (
     amount,
     count,
@@ -20,6 +23,8 @@ from servesmith.report.words import (
     percent,
     span,
 )  # fmt: skip
+from servesmith.stats.knee import Claim
+from servesmith.stats.soak import SoakVerdict
 from servesmith.store.events import Gated, NoiseMeasured
 
 Tone = Literal["", "good", "bad", "muted"]
@@ -82,6 +87,19 @@ def change_table(summary: Summary, *, main: bool = True) -> Table:
     ]
     a, b = arm_names(summary)
     return Table("What changed", columns("metric", f"{a}>", f"{b}>", "change (95 % interval)>", "reads"), tuple(rows))
+
+
+def main_tables(summary: Summary) -> tuple[Table, ...]:
+    """What a terminal shows of a run, in order; tables without rows among them."""
+    return (
+        worth_table(summary),
+        change_table(summary),
+        curve_table(summary),
+        claim_table(summary),
+        range_table(summary),
+        soak_table(summary),
+        metric_table(summary.metrics, trials=summary.metrics_trials),
+    )
 
 
 def costs(summary: Summary) -> list[str]:
@@ -183,8 +201,8 @@ def trial_table(summary: Summary) -> Table:
     return Table("Trials", heads, tuple(rows))
 
 
-def metric_table(metrics: Mapping[str, Metric], *, main: bool = True) -> Table:
-    """Numbers of one trial with their intervals, if any has one, and their doubts."""
+def metric_table(metrics: Mapping[str, Metric], *, main: bool = True, trials: int = 1) -> Table:
+    """Numbers of one trial with their intervals, if any has one, or medians over several; with their doubts."""
     shown = [(key, metrics[key]) for key in sorted(metrics, key=metric_rank) if is_main(key) == main]
     spread = any(metric.interval for _, metric in shown)
     rows = [
@@ -198,7 +216,8 @@ def metric_table(metrics: Mapping[str, Metric], *, main: bool = True) -> Table:
         )
         for key, metric in shown
     ]
-    return Table("Metrics", columns("metric", "value>", *(["95 %>"] if spread else []), "doubts"), tuple(rows))
+    title, head = (f"Metrics, medians of {trials} trials", "median>") if trials > 1 else ("Metrics", "value>")
+    return Table(title, columns("metric", head, *(["95 %>"] if spread else []), "doubts"), tuple(rows))
 
 
 def _reach(metric: Metric) -> str:
@@ -207,6 +226,127 @@ def _reach(metric: Metric) -> str:
         return ""
     low, high = (amount(value, metric.unit).removesuffix(metric.unit).strip() for value in metric.interval)
     return f"{low} to {high}".replace(" % to", " to")
+
+
+def curve_table(summary: Summary) -> Table:
+    """Every level that was measured, with what each limit was and whether it was kept."""
+    limits = [key for key in (summary.knee.limits if summary.knee else {}) if key != "ttft_p95_ms"]
+    tones: dict[str, Tone] = {"keeps": "good", "breaks": "bad"}
+    rows = [
+        Row(
+            (
+                str(point.level),
+                str(point.starts),
+                amount(point.output_tokens_per_s or None),
+                amount(point.interactivity or None),
+                amount(point.ttft_p95_ms or None, "ms"),
+                amount(point.tpot_mean_ms or None, "ms"),
+                *(amount(point.limits.get(key)) for key in limits),
+                _kept(point) if summary.knee else "-",
+                ", ".join(point.front) or "-",
+            ),
+            tones.get(point.says, ""),
+        )
+        for point in summary.curve
+    ]
+    heads = ("streams>", "starts>", "tokens/s>", "a stream>", "TTFT p95>", "TPOT>", *(f"{key}>" for key in limits))
+    title = "Throughput and latency by level"
+    return Table(title, columns(*heads, "limits", "on the front against"), tuple(rows))
+
+
+def _kept(point: CurvePoint) -> str:
+    """How many starts kept the limits, and what was shown of the level."""
+    told = f"{point.kept} of {point.starts} kept"
+    return f"{told}; shown: {point.says}" if point.says else told
+
+
+def range_table(summary: Summary) -> Table:
+    """Median and range of every metric of every arm; how surely the range holds the median of all starts."""
+    rows = [
+        Row(
+            (
+                arm,
+                metric_name(key),
+                amount(found.median, unit_of(key)),
+                amount(found.low, unit_of(key)),
+                amount(found.high, unit_of(key)),
+                str(found.starts),
+                percent_of(found.confidence),
+            )
+        )
+        for arm, metrics in summary.ranges.items()
+        for key, found in metrics.items()
+    ]
+    heads = ("what", "metric", "median>", "smallest>", "largest>", "starts>", "confidence>")
+    return Table("Medians and ranges", columns(*heads), tuple(rows))
+
+
+def soak_table(summary: Summary) -> Table:
+    """How throughput and memory changed over a soak, and when requests failed."""
+    if (verdict := summary.soak) is None:
+        return Table("Over the soak", columns("what"), ())
+    trends = (("throughput", verdict.throughput, "tokens/s"), ("memory", verdict.memory, "MiB"))
+    rows = [
+        Row(
+            (
+                name,
+                amount(found.mean, unit),
+                percent(1 + found.change),
+                f"{percent(1 + found.low)} to {percent(1 + found.high)}",
+                f"{found.bins} bins, neighbours correlate by {found.correlation:.2f}",
+            )
+        )
+        for name, found, unit in trends
+        if found is not None
+    ]
+    tenths = f"{amount(verdict.first_tenth)} to {amount(verdict.last_tenth)} tokens/s"
+    rows.append(Row(("first and last tenth", tenths, _tenth_change(verdict), "-", "for the eye; decides nothing")))
+    errors = verdict.errors
+    failed = f"{errors.failed} of {errors.requests}"
+    rows.append(Row(("failed requests", failed, "-", "-", f"by tenths: {' '.join(map(str, errors.tenths))}")))
+    heads = ("what", "mean>", "change>", "one-sided bounds>", "from")
+    return Table("Over the soak", columns(*heads), tuple(rows))
+
+
+def _tenth_change(verdict: SoakVerdict) -> str:
+    return percent(verdict.last_tenth / verdict.first_tenth) if verdict.first_tenth else "-"
+
+
+def unit_of(key: str) -> str:
+    """The unit of a metric of any kind."""
+    kinds = METRICS | STARTUP_METRICS | PREFILL_METRICS
+    return kinds[key].unit if key in kinds else ""
+
+
+def percent_of(share: float) -> str:
+    """A share for people; nothing can be said from a single start."""
+    return f"{100 * share:.0f} %" if share > 0 else "-"
+
+
+def claim_table(summary: Summary) -> Table:
+    """Every test at the edge, in order."""
+    claims = summary.knee.knee.claims if summary.knee else ()
+    rows = [
+        Row(
+            (
+                str(claim.level),
+                claim.side,
+                "shown" if claim.shown else "not shown",
+                f"{claim.kept} of {claim.starts}",
+                "; ".join(_bound(metric, claim) for metric in claim.means) or f"{claim.failed} failed",
+                f"{claim.alpha:.3f}",
+                f"{100 * claim.share_low:.0f} %",
+            ),
+            "good" if claim.shown else "",
+        )
+        for claim in claims
+    ]
+    heads = ("streams>", "claim", "result", "kept", "mean against its limit (bound)", "alpha>", "share at least>")
+    return Table("Claims at the edge", columns(*heads), tuple(rows))
+
+
+def _bound(metric: str, claim: Claim) -> str:
+    return f"{metric} {log_percent(claim.means[metric])} ({log_percent(claim.bounds[metric])})"
 
 
 def noise_table(noise: NoiseMeasured) -> Table:

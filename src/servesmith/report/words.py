@@ -25,6 +25,13 @@ _NAMES = {
     "error_rate": "error rate",
     "memory_peak_mib": "peak memory",
     START_TIME: "start time",
+    "time_to_health_s": "time to health",
+    "time_to_first_token_s": "time to first token from exec",
+    "prefill_tokens_per_s": "prompt tokens per second",
+    "prefill_ttft_p50_ms": "time to first token (p50)",
+    "prefill_ttft_p95_ms": "time to first token (p95)",
+    "prefill_prompts_per_s": "prompts per second",
+    "prefill_cached_fraction": "share of cached prompt tokens",
 }
 """The metrics that a first table shows, in its order. The rest stands under its own key."""
 

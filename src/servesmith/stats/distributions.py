@@ -66,6 +66,20 @@ def sign_test(first: int, second: int) -> float:
     return min(1.0, 2.0 * float(_special().bdtr(float(min(first, second)), total, 0.5)))
 
 
+def binomial_tail(successes: int, trials: int, probability: float) -> float:
+    """P(X >= successes) of `trials` draws."""
+    if successes <= 0:
+        return 1.0
+    return float(_special().bdtrc(float(successes - 1), trials, probability))
+
+
+def binomial_low(successes: int, trials: int, alpha: float) -> float:
+    """One-sided exact lower bound of a share (Clopper and Pearson, Biometrika 26, 1934); 0 without a success."""
+    if successes <= 0:
+        return 0.0
+    return float(_special().betaincinv(successes, trials - successes + 1, alpha))
+
+
 def trinomial(items: int, first: Floats, second: Floats, p_first: float, p_second: float) -> Floats:
     """P(first, second, rest) of `items` draws, elementwise; 0 where first + second > items."""
     special = _special()

@@ -5,6 +5,9 @@ from typing import Literal
 import msgspec
 
 from servesmith.measure.records import Metric
+from servesmith.stats.knee import Knee
+from servesmith.stats.ranges import Range
+from servesmith.stats.soak import SoakVerdict
 from servesmith.stats.verdict import Arm as Arm
 from servesmith.stats.verdict import ItemsVerdict, Verdict
 
@@ -56,6 +59,8 @@ class RunOpened(msgspec.Struct, frozen=True, kw_only=True, tag="run-opened"):
     files: dict[str, str] = {}
     """SHA-256 of recipe.yaml, levers.yaml and goal.yaml as resolved."""
     machine: dict[str, str] = {}
+    shared: str = ""
+    """Who else measured on this machine as the run began; empty if nobody did."""
 
 
 class TrialStarted(msgspec.Struct, frozen=True, kw_only=True, tag="trial-started"):
@@ -161,6 +166,28 @@ class Discarded(msgspec.Struct, frozen=True, kw_only=True, tag="discarded"):
     stage: Literal["propose", "screen", "confirm", "gate", "ablate", "budget"]
 
 
+class KneeFound(msgspec.Struct, frozen=True, kw_only=True, tag="knee-found"):
+    """Up to which level the limits are kept. Its trials are those of the run, their level stands in their keys."""
+
+    dial: str
+    """What a level turns: `streams`."""
+    limits: dict[str, float]
+    knee: Knee
+
+
+class Ranged(msgspec.Struct, frozen=True, kw_only=True, tag="ranged"):
+    """Medians and ranges over single starts, by arm and metric. An arm is the second part of its trials' keys."""
+
+    arms: dict[str, dict[str, Range]]
+
+
+class Soaked(msgspec.Struct, frozen=True, kw_only=True, tag="soaked"):
+    """Did the server hold over a long load?"""
+
+    trial: str
+    verdict: SoakVerdict
+
+
 class Noted(msgspec.Struct, frozen=True, kw_only=True, tag="noted"):
     """Something a reader must know: what was shortened, what the budget cut."""
 
@@ -171,6 +198,8 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True, tag="resumed"):
     """The run goes on after it was cut."""
 
     at: str
+    shared: str = ""
+    """As in RunOpened."""
 
 
 class RunClosed(msgspec.Struct, frozen=True, kw_only=True, tag="run-closed"):
@@ -185,5 +214,5 @@ class RunClosed(msgspec.Struct, frozen=True, kw_only=True, tag="run-closed"):
 
 Event = (
     RunOpened | TrialStarted | TrialEnded | NoiseMeasured | Found | Proposed | Screened | Decided | Gated
-    | Kept | Discarded | Noted | Resumed | RunClosed
+    | Kept | Discarded | KneeFound | Ranged | Soaked | Noted | Resumed | RunClosed
 )  # fmt: skip

@@ -11,6 +11,9 @@ from servesmith.store.events import Event, Resumed, RunClosed, RunOpened, TrialE
 START_TIME = "ready_seconds"
 """Key under which a trial's start time, exec to first served token, is read like a metric."""
 
+RESUMABLE = ("tune", "knee", "prefill", "start", "soak")
+"""Verbs with --resume: their runs can be gone on with. A demo is a tune."""
+
 
 class Replay(msgspec.Struct, frozen=True):
     """The state of a run after its last event."""

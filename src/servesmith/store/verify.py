@@ -9,6 +9,7 @@ from servesmith.errors import EvidenceError
 from servesmith.measure.answers import ANSWERS, GREEDY, read_sheets
 from servesmith.measure.evidence import RECORDS, numbers, read_measured
 from servesmith.measure.records import Metric
+from servesmith.measure.startup import STARTUP, read_startup, startup_numbers
 from servesmith.recipe.files import read_case
 from servesmith.recipe.model import Case
 from servesmith.stats.compare import noise_of
@@ -21,7 +22,10 @@ from servesmith.store.gates import agreement, discordance, judge_sheets
 from servesmith.store.hashing import file_digest, folder_digests
 from servesmith.store.identity import check_identity
 from servesmith.store.journal import JOURNAL, read_events
-from servesmith.store.replay import Replay, replay
+from servesmith.store.knee import check_knees
+from servesmith.store.ranged import check_ranges
+from servesmith.store.replay import RESUMABLE, Replay, replay
+from servesmith.store.soak import check_soaks
 
 _RESTORE = "Restore it from where the evidence was copied from; if that is not possible, the run proves nothing."
 
@@ -65,6 +69,7 @@ def verify_run(folder: Path) -> tuple[Check, ...]:
         return (journal, closed, *files)
     evidence = Evidence(folder, run, read_case(folder / "recipe.yaml"), rules_of(run.opened))
     steps = {"identity": _identity, "numbers": _numbers, "noise": _noise, "verdicts": _verdicts, "gates": _gates}
+    steps |= _ALONE.get(run.opened.verb, {})
     return (journal, closed, *files, *(checked(name, lambda step=step: step(evidence)) for name, step in steps.items()))
 
 
@@ -99,7 +104,10 @@ def _journal(folder: Path) -> str:
 def _closed(run: Replay) -> str:
     """A chain of checksums does not show that its end is gone, so the last event must be an end."""
     if run.closed is None:
-        what = "has no end: the run is open (--resume goes on with it), or its end was cut off."
+        verb = run.opened.verb
+        go_on = f"`servesmith {verb} --resume` goes on with it"
+        resumed = go_on if verb in RESUMABLE else f"a {verb} is measured anew"
+        what = f"has no end: the run was broken off ({resumed}), or its end was cut off."
         raise EvidenceError(JOURNAL, what)
     return f"the run came to its end: {run.closed.ending}"
 
@@ -155,6 +163,8 @@ def _recomputed(folder: Path, result: TrialResult) -> dict[str, Metric]:
             f"accuracy_{sheet.task}": Metric(sheet.right / max(len(sheet.answers), 1), "fraction", "higher")
             for sheet in read_sheets(where / ANSWERS)
         }
+    if STARTUP in result.files:
+        return startup_numbers(read_startup(where))
     raise EvidenceError(result.folder, "has numbers in the journal but no raw records.")
 
 
@@ -229,6 +239,18 @@ def _same_verdict(name: str, told: Verdict, found: Verdict) -> None:
             raise EvidenceError(JOURNAL, f"verdict {name}: {field} is told as {before}, its blocks give {is_now}.")
 
 
+def _knee(evidence: Evidence) -> str:
+    return check_knees(evidence.folder, evidence.run, evidence.case.goal.limits, evidence.case.recipe.digest())
+
+
+def _ranges(evidence: Evidence) -> str:
+    return check_ranges(evidence.folder, evidence.run, evidence.case.recipe)
+
+
+def _soak(evidence: Evidence) -> str:
+    return check_soaks(evidence.folder, evidence.run)
+
+
 def _gates(evidence: Evidence) -> str:
     """Every gate that came to a decision, from the stored answers of its three trials."""
     gates = [event for event in evidence.run.events if isinstance(event, Gated)]
@@ -293,3 +315,12 @@ def _texts(path: Path) -> list[str | None]:
         return msgspec.json.decode(path.read_bytes(), type=list[str | None])
     except (OSError, msgspec.MsgspecError) as error:
         raise EvidenceError(str(path), f"cannot be read: {error}.") from error
+
+
+_ALONE: dict[str, dict[str, Callable[[Evidence], str]]] = {
+    "knee": {"knee": _knee},
+    "prefill": {"ranges": _ranges},
+    "start": {"ranges": _ranges},
+    "soak": {"soak": _soak},
+}
+"""Verbs that measure one thing of their own, and how that is recomputed."""

@@ -15,6 +15,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     levers: tuple[Lever, ...] = ()
     rival: Case | None = None
     """The other recipe of compare and gate."""
+    extra: dict[str, float | int | str | bool] = {}
+    """What steers a measurement of its own (knee, start, soak): written into the journal beside the settings."""
     require_quality: bool = False
     """A compare that gates too."""
     file: str = ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from servesmith.engine.registry import adapter
 from servesmith.errors import InputError, Problem
@@ -9,6 +10,7 @@ from servesmith.measure.metrics import METRICS
 from servesmith.measure.terms import terms_of
 from servesmith.quality.gate import LOSSLESS, NUMERICS, plan_exam
 from servesmith.recipe.levers import apply
+from servesmith.recipe.lint import model_problems
 from servesmith.recipe.model import Case, Lever, Recipe
 from servesmith.recipe.problems import nearest
 from servesmith.tune.place import Place, place_of
@@ -16,12 +18,12 @@ from servesmith.tune.plan import Plan
 
 ANY_PORT = 0
 """Stands for the free port that is drawn at each start."""
-_RESTARTS = ("tune", "ablate")
-"""Verbs that change the recipe, so that the server must be ours to restart."""
+_RESTARTS = ("tune", "ablate", "start")
+"""Verbs that change the recipe or its caches, so that the server must be ours to restart."""
 
 
 def preflight(plan: Plan) -> None:
-    """Raises InputError with every problem of the plan, MachineError if an engine or a model is not here.
+    """Raises InputError with every problem of the plan, MachineError if an engine is not here.
 
     Builds the command of every recipe and of every lever that would be tried alone, draws the gate's exams, and looks
     up every metric that is named.
@@ -92,10 +94,24 @@ def _command(recipe: Recipe, file: str) -> Iterator[Problem]:
     """What is wrong with its command; a server that already runs needs none."""
     if recipe.url:
         return
+    if recipe.image:
+        message = "Names an image, and this version starts no containers: something else would be served."
+        remedy = "Delete `image` and `container`, or start it yourself and use `engine: endpoint` with its url."
+        yield Problem(message, remedy, file, field="image")
+        return
+    if _opens_its_model_here(recipe) and (missing := [replace(p, file=file) for p in model_problems(recipe)]):
+        yield from missing
+        return
     try:
         adapter(recipe.engine).command(recipe, ANY_PORT)
     except InputError as error:
         yield from (replace(problem, file=problem.file or file) for problem in error.problems)
+
+
+def _opens_its_model_here(recipe: Recipe) -> bool:
+    """False for a command of the user's own: it may take the model from elsewhere, a container or another machine."""
+    own = recipe.executable
+    return not own or (len(own) == 1 and Path(own[0]).name == "llama-server" and bool(recipe.model))
 
 
 def _exams(plan: Plan) -> Iterator[Problem]:

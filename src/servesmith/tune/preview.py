@@ -12,6 +12,7 @@ from servesmith.recipe.secrets import mask
 from servesmith.tune.place import Place
 from servesmith.tune.plan import Plan
 from servesmith.tune.preflight import ANY_PORT, preflight
+from servesmith.tune.run import GATE_ARMS
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -34,6 +35,10 @@ class Preview(msgspec.Struct, frozen=True):
     trial_seconds: float
     """Warm-up and window of one trial; starting comes on top."""
     settings: dict[str, float | int | str | bool]
+    blocks: tuple[int, int] = (0, 0)
+    """Of a compare: fewest and most pairs of trials until its verdict."""
+    answers: int = 0
+    """Trials in which the gate asks its questions."""
 
 
 def preview(plan: Plan, place: Place | None = None) -> Preview:
@@ -47,7 +52,9 @@ def preview(plan: Plan, place: Place | None = None) -> Preview:
         commands={name: _command(recipe) for name, recipe in recipes.items()},
         candidates=_candidates(plan.case.recipe, plan.levers, place) if place else (),
         trial_seconds=plan.case.load.warmup_s + plan.case.load.window_s,
-        settings=plan.settings.as_values(),
+        settings={**plan.settings.as_values(), **plan.extra},
+        blocks=(plan.settings.looks[0], plan.settings.looks[-1]) if plan.verb == "compare" else (0, 0),
+        answers=GATE_ARMS if plan.require_quality else 0,
     )
 
 

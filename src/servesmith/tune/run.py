@@ -7,14 +7,25 @@ no decision can silently change.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from servesmith.errors import EvidenceError, MachineError
-from servesmith.store.events import Discarded, Event, Resumed, RunOpened, TrialEnded, TrialResult, TrialStarted
+from servesmith.errors import EvidenceError, MachineError, ServesmithError
+from servesmith.store.events import (
+    Discarded,
+    Event,
+    Resumed,
+    RunClosed,
+    RunOpened,
+    TrialEnded,
+    TrialResult,
+    TrialStarted,
+)
 from servesmith.store.journal import Journal
+from servesmith.store.replay import RESUMABLE
 from servesmith.store.watch import Watcher
 from servesmith.trial import Order
 from servesmith.tune.settings import Settings
@@ -60,8 +71,12 @@ class Run:
         """How many of the recorded decisions the loop has stated again."""
         self._stated_events: list[Event] = []
         self._used: dict[str, TrialResult] = {}
-        if len(journal.events) > 1:
-            journal.append(Resumed(at=clock()))
+
+    @property
+    def shared(self) -> str:
+        """Who else measures on this machine as the run begins or goes on; empty if nobody does."""
+        opened = [event for event in self.journal.events if isinstance(event, RunOpened | Resumed)]
+        return opened[-1].shared if opened else ""
 
     @property
     def spent_s(self) -> float:
@@ -100,6 +115,10 @@ class Run:
         blocks = self.settings.proof_blocks
         proof = (2 * blocks + GATE_ARMS) * self.trial_s if blocks else 0.0
         return self.settings.budget_s - self.spent_s - proof
+
+    def recorded(self, key: str) -> bool:
+        """True if the journal holds this trial, so that it will not be measured again."""
+        return key in self._trials
 
     def trial(self, order: Order, needs: Sequence[str] = ()) -> TrialResult:
         """The result of this trial: from the journal if it is there, else measured now and recorded.
@@ -173,6 +192,17 @@ class Run:
         self._stated += 1
         self._stated_events.append(event)
         self.watch.event(event)
+
+    def broke_off(self, error: ServesmithError) -> None:
+        """Close a run that one of our errors ended, unless it was closed or can be resumed.
+
+        What cannot be written any more stays open: the error that is on its way says more than a second one.
+        """
+        closed = any(isinstance(event, RunClosed) for event in self._stated_events)
+        if closed or self.journal.opened.verb in RESUMABLE:
+            return
+        with suppress(MachineError):
+            self.record(RunClosed(ending="failed", because=str(error)))
 
     def results(self, keys: Iterable[str]) -> list[TrialResult]:
         """Recorded results, in the order of the keys."""

@@ -4,9 +4,11 @@ A recipe with `engine: sim` and `executable: [virtual]` is run here. The model i
 (engine/simmodel.py); only the clock differs. It exists to test the loop: a whole tune takes seconds.
 """
 
+import bisect
 import heapq
 import itertools
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -21,6 +23,8 @@ from servesmith.errand import LoadErrand
 from servesmith.errors import MachineError
 from servesmith.measure.evidence import Counters, Measured, numbers, write_measured
 from servesmith.measure.records import ChunkKind, RequestRecord, Window
+from servesmith.measure.startup import Startup, startup_numbers, write_startup
+from servesmith.probing import PrefillErrand, StartErrand, keep_prefill
 from servesmith.quality.errand import QualityErrand, examined
 from servesmith.recipe.model import Load, Recipe, Workload
 from servesmith.store.events import TrialResult
@@ -29,6 +33,7 @@ from servesmith.store.watch import Watcher
 from servesmith.trial import Order, fresh_folder, write_facts, write_outcome
 from servesmith.units import NANOS_PER_SECOND, Seconds
 
+Caches = Literal["cold", "warm"]
 EPOCH = "1970-01-01T00:00:00+00:00"
 
 
@@ -77,6 +82,10 @@ def _played(order: Order, options: SimOptions, folder: Path, watch: Watcher) -> 
             return _loaded(order, options, folder), load.warmup_s + load.window_s
         case QualityErrand():
             return _asked(order, order.errand, options, folder, watch), 5.0
+        case StartErrand(caches=caches):
+            return _started(order, options, folder, caches)
+        case PrefillErrand():
+            return _prefilled(order, order.errand, options, folder)
         case _:
             raise MachineError("The virtual engine does not know this errand.", "Use a real engine.")
 
@@ -91,19 +100,57 @@ def _answered(body: bytes, options: SimOptions) -> RequestRecord:
     return RequestRecord(index=0, stream=0, due_ns=0, sent_ns=0, end_ns=0, finish=finish, text=" ".join(words))
 
 
+def _started(order: Order, options: SimOptions, folder: Path, caches: Caches) -> tuple[Outcome, Seconds]:
+    """Half a second to health, longer from emptied caches, with the noise of the start on all of it."""
+    speed = factor(options.noise_restart, options.seed, order.seed, order.key)
+    health = speed * (0.5 + options.slow_start + (options.cold_start if caches == "cold" else 0.0))
+    token = health + Schedule(options, speed).first(1)
+    stamps = [round(seconds * NANOS_PER_SECOND) for seconds in (health, token)]
+    startup = Startup(exec_ns=0, health_ns=stamps[0], first_token_ns=stamps[1], caches=caches)
+    write_startup(folder, startup)
+    return Outcome("ok", metrics=startup_numbers(startup)), token
+
+
+def _prefilled(order: Order, errand: PrefillErrand, options: SimOptions, folder: Path) -> tuple[Outcome, Seconds]:
+    """Prompts take the slots in turn, `concurrency` of them sent at a time."""
+    schedule = Schedule(options, factor(options.noise_restart, options.seed, order.seed, order.key))
+    tokens = errand.workload.prompt_tokens
+    senders = [0.0] * min(errand.concurrency, errand.prompts)
+    slots = [0.0] * options.slots
+    records: list[RequestRecord] = []
+    for index in range(errand.prompts):
+        sent = heapq.heappop(senders)
+        done = max(sent, heapq.heappop(slots)) + schedule.first(tokens)
+        heapq.heappush(senders, done)
+        heapq.heappush(slots, done)
+        request = _Request(index, 0, sent, [done])
+        records.append(_record(request, errand.workload, done, ""))
+    return keep_prefill(folder, records), max(senders)
+
+
 def _loaded(order: Order, options: SimOptions, folder: Path) -> Outcome:
     assert isinstance(order.errand, LoadErrand)
     workload, load = order.errand.workload, order.errand.load
     end = load.warmup_s + load.window_s
     speed = factor(options.noise_restart, options.seed, order.seed, order.key)
     records = _Loop(Schedule(options, speed), workload, load).play(end)
+    counters = Counters(memory=_memory(records, end, options.leak_mib), terms=order.errand.terms)
     window = Window(int(load.warmup_s * NANOS_PER_SECOND), int(end * NANOS_PER_SECOND))
-    measured = Measured(records=records, window=window, doubts=(), counters=Counters(terms=order.errand.terms))
+    measured = Measured(records=records, window=window, doubts=(), counters=counters)
     write_measured(folder, measured)
     metrics = numbers(measured)
     if not metrics["output_tokens_per_s"].value:
         return Outcome("failed", Failure("hang", "not one token arrived while the window was open"), metrics)
     return Outcome("ok", metrics=metrics)
+
+
+def _memory(records: Sequence[RequestRecord], end: Seconds, leak_mib: float) -> tuple[tuple[int, float], ...]:
+    """100 MiB and what the requests sent so far have leaked, twice a second. Nothing where nothing leaks."""
+    if not leak_mib:
+        return ()
+    sent = sorted(record.sent_ns for record in records)
+    stamps = range(0, round(end * NANOS_PER_SECOND), NANOS_PER_SECOND // 2)
+    return tuple((stamp, 100.0 + leak_mib * bisect.bisect_right(sent, stamp)) for stamp in stamps)
 
 
 class _Request(msgspec.Struct):
@@ -159,7 +206,7 @@ class _Loop:
     def _token(self, now: Seconds, request: _Request) -> None:
         request.stamps.append(now)
         if len(request.stamps) < self._workload.output_tokens:
-            self._push(now + self._schedule.step(self._running), request)
+            self._push(now + self._schedule.step(self._running, now), request)
             return
         self.records.append(_record(request, self._workload, now, ""))
         self._running -= 1

@@ -39,6 +39,7 @@ def compare_golden(name: str, text: str) -> None:
         ("compare", rundata.compared_run),
         ("bench", rundata.benched_run),
         ("bench-failed", lambda folder: rundata.benched_run(folder, failure="out-of-memory")),
+        ("bench-several", rundata.benched_thrice),
         ("unfinished", rundata.cut_run),
     ],
 )
@@ -128,6 +129,11 @@ class FakeRun:
         self.closed = 0
         self.watch = self.journal = self.opened = self
         self.verb = verb
+        self.errors: list[Exception] = []
+        self.shared = ""
+
+    def broke_off(self, error: Exception) -> None:
+        self.errors.append(error)
 
     def close(self) -> None:
         self.closed += 1
@@ -142,6 +148,22 @@ def test_a_run_that_breaks_off_says_how_to_go_on(capsys, verb, resumable):
     assert run.closed == 1
     assert "kept in runs/x" in err
     assert ("servesmith tune --resume runs/x" in err) == resumable
+
+
+def test_only_an_error_of_ours_is_recorded_as_the_end_of_a_run():
+    run, error = FakeRun("compare"), EvidenceError("x", "was changed.")
+    with pytest.raises(EvidenceError), show.ending(run):
+        raise error
+    with pytest.raises(KeyboardInterrupt), show.ending(run):
+        raise KeyboardInterrupt
+    assert run.errors == [error]
+
+
+def test_a_run_beside_another_warns_before_it_measures(capsys):
+    run = FakeRun("tune")
+    run.shared = "Another servesmith measures here."
+    with show.ending(run):
+        assert capsys.readouterr().err == "warning: Another servesmith measures here.\n"
 
 
 def test_a_run_that_ends_well_is_closed_without_a_word(capsys):

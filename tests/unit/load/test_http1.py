@@ -84,3 +84,14 @@ def test_a_size_that_is_none_is_malformed(size):
 def test_a_chunk_that_does_not_end_is_malformed():
     with pytest.raises(MalformedResponse):
         walk_chunks(b"3\r\nhello\r\n", 0)
+
+
+@pytest.mark.parametrize("tail", [b"x", b"\rx", b"xy3\r\nabc\r\n", b"\n"])
+def test_a_chunk_that_ends_where_it_should_not_is_seen_in_a_response_that_was_cut(tail):
+    raw = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello" + tail
+    head = parse_head(raw)
+    assert head is not None
+    with pytest.raises(MalformedResponse, match="does not end where it should"):
+        dechunk(raw, head)
+    for cut in (b"", b"\r", b"\r\n", b"\r\n3", b"\r\n0\r\n"):
+        assert dechunk(raw[: -len(tail)] + cut, head).data == b"hello"

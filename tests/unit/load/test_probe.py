@@ -1,3 +1,5 @@
+import socket
+
 import pytest
 from fakeserver import Script, serving
 
@@ -103,6 +105,32 @@ def test_what_serves_no_models_is_refused(answer):
         pytest.raises(MachineError, match="/v1/models"),
     ):
         identify(server.url)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(404, "no server with the OpenAI API"), (401, "--key-env"), (403, "bearer key"), (503, "finished loading")],
+)
+def test_a_status_is_told_with_what_it_means(status, said):
+    with (
+        serving(Script(routes={"/v1/models": lambda _: (status, {})})) as server,
+        pytest.raises(MachineError, match=f"HTTP {status}") as refused,
+    ):
+        identify(server.url)
+    assert said in str(refused.value)
+
+
+def test_a_closed_port_an_unknown_host_and_silence_are_told_apart():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(MachineError, match=f"Nothing listens at 127.0.0.1, port {port}"):
+            identify(f"http://127.0.0.1:{port}")
+        taken.listen()
+        with pytest.raises(MachineError, match=r"within 0\.2 s"):
+            identify(f"http://127.0.0.1:{port}", timeout_s=0.2)
+    with pytest.raises(MachineError, match="no host no-such-host"):
+        identify("http://no-such-host.invalid")
 
 
 def test_nobody_there_or_no_address():

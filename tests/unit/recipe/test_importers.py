@@ -272,3 +272,31 @@ def test_tilde_is_home_where_a_shell_says_so(monkeypatch):
 def test_short_flags_stand_plain_in_the_file():
     text = dump_case(Case(recipe=recipe_from_shell("llama-server -m x.gguf -np 4 -fa on").recipe))
     assert 'flags:\n  -np: 4\n  -fa: "on"\n' in text
+
+
+@pytest.mark.parametrize(
+    ("command", "note"),
+    [
+        ("vllm serve Q --model R", "Two models are named: Q, and R by the flag model"),
+        ("vllm serve Q --max-num-seqs 8 stray", "became the value of max-num-seqs: 8 stray"),
+    ],
+)
+def test_what_looks_like_a_slip_is_noted(command, note):
+    imported = recipe_from_command(command.split())
+    assert [note in told for told in imported.notes] == [True]
+    assert " ".join(command_of(imported.recipe)) == command
+
+
+@pytest.mark.parametrize("command", ["vllm serve Q --cuda-graph-sizes 1 2 4", "vllm serve Q --served-model-name a b"])
+def test_lists_of_one_kind_are_no_slip(command):
+    assert recipe_from_command(command.split()).notes == ()
+
+
+def test_an_image_whose_name_tells_no_engine_is_named():
+    with pytest.raises(InputError, match="The name of the image registry/engine:1") as refused:
+        recipe_from_command(["docker", "run", "registry/engine:1", "--model", "Q"])
+    assert "after the image" in refused.value.problems[0].remedy
+
+
+def test_a_name_made_of_a_long_model_is_cut():
+    assert len(recipe_from_command(["vllm", "serve", "m" * 300]).recipe.name) == 100

@@ -243,8 +243,10 @@ def test_kubernetes():
         "publish": "8000:8000",
         "shm-size": "16g",
         "volume": "/mnt/models:/models:ro",
+        "-e": "VLLM_API_KEY",
         "entrypoint": "vllm",
     }
+    assert "-e VLLM_API_KEY" in " ".join(command_of(recipe)), "a container gets it from our own environment"
     assert command_of(recipe)[-5:] == ["vllm/vllm-openai:latest", "serve", "Qwen/Qwen3-8B", "--max-num-seqs", "64"]
     notes = "\n".join(imported.notes)
     assert all(said in notes for said in ("secretKeyRef", "volume cache", "api-key"))
@@ -266,7 +268,7 @@ def test_kubernetes_pod_with_variables():
         ("apiVersion: v1\nkind: Service\n", 1, "Starts no container"),
         ("apiVersion: v1\nkind: Pod\n", 1, "Needs a mapping"),
         ("apiVersion: v1\nkind: Pod\nspec:\n  containers: x\n", 4, "spec.containers: Needs a list"),
-        ("apiVersion: v1\nkind: Pod\nspec:\n  containers: [{name: a, image: nginx}]\n", 1, "starts no engine"),
+        ("apiVersion: v1\nkind: Pod\nspec:\n  containers: [{name: a, image: nginx}]\n", 1, "image nginx does not tell"),
         ("apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - args:\n    - {}\n", 6, "spec.containers.0.args.0"),
     ],
 )

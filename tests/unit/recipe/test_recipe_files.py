@@ -11,6 +11,7 @@ from servesmith.recipe import yamltext
 from servesmith.recipe.files import case_schema, dump_case, edit_file, read_case, set_path, write_text
 from servesmith.recipe.model import Case, Goal, Load, Overlay, Recipe, Workload
 from servesmith.recipe.paths import join_dotted, merge, split_dotted
+from servesmith.recipe.secrets import is_secret_flag
 
 ROOT = Path(__file__).parents[3]
 BASE = """\
@@ -140,7 +141,7 @@ scalars = st.one_of(
 )
 texts = st.text(st.characters(blacklist_categories=["Cs"]), max_size=10)
 names = texts.filter(lambda name: name.strip("-") and not name.startswith("--") and not set(name) & set("= \t\n\r"))
-names = names.filter(lambda name: name.split() == [name])
+names = names.filter(lambda name: name.split() == [name] and not is_secret_flag(name))
 safe = st.one_of(st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False), texts)
 flags = st.dictionaries(
     names,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from servesmith.errors import EvidenceError
 from servesmith.report import charts
-from servesmith.report.audit import audit, audit_run, differences
+from servesmith.report.audit import _first_difference, audit, audit_run, differences
 from servesmith.report.page import PAGE, SUMMARY, write_report
 from servesmith.store.events import TrialStarted
 from servesmith.store.journal import Journal, read_events
@@ -35,7 +35,7 @@ def test_every_kind_of_run_passes(tmp_path, make):
 def test_an_unfinished_run_is_no_evidence_and_says_why(tmp_path):
     rundata.cut_run(tmp_path / "run")
     write_report(tmp_path / "run")
-    with pytest.raises(EvidenceError, match=r"^journal\.jsonl: has no end: the run is open"):
+    with pytest.raises(EvidenceError, match=r"^journal\.jsonl: has no end: the run was broken off \(.*--resume"):
         audit_run(tmp_path / "run")
 
 
@@ -51,6 +51,15 @@ def test_a_number_of_the_summary_that_was_changed_is_named_with_its_place(tuned_
     change_text(tuned_copy / SUMMARY, f'"ratio": {ratio}', '"ratio": 1.99')
     with pytest.raises(EvidenceError, match=r"^summary\.json.*headline\.uplift\.ratio is 1\.99, the journal gives"):
         audit_run(tuned_copy)
+
+
+def test_a_change_deep_in_a_long_line_is_shown_and_not_what_stands_about_it():
+    line = f"<svg>{'<path d=M0/>' * 400}"
+    told = _first_difference(f"{line}<text>31.5</text>{line}", f"{line}<text>41.5</text>{line}")
+    assert "<text>31.5" in told
+    assert "<text>41.5" in told
+    assert told.startswith("line 1 says ")
+    assert len(told) < 160
 
 
 def test_a_number_of_the_page_that_was_changed_is_named_with_its_line(tuned_copy):

@@ -171,7 +171,7 @@ def test_every_kind_of_run_has_a_page(tmp_path, make, chip, charts_drawn):
 
 def test_a_long_name_and_a_single_block_can_be_drawn():
     svg = charts.blocks_chart([Lane("a-name-that-is-much-longer-than-its-place", "x", (3.0,), None, 0, 0)], None)
-    assert "a-name-that-is-much-longer" in svg
+    assert "a-name-that-is-much" in svg
     assert "longer-than-its-place" not in svg
 
 

@@ -5,6 +5,8 @@ import random
 import numpy as np
 import pytest
 import rundata
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from servesmith.measure.evidence import read_measured
 from servesmith.report.series import MOST_POINTS, lanes, latencies, waterfall
@@ -68,3 +70,20 @@ def test_long_samples_are_thinned_and_keep_their_shape():
     assert list(curve.x) == sorted(curve.x)
     assert list(curve.share) == sorted(curve.share)
     assert np.interp(0.5, curve.share, curve.x) == pytest.approx(np.median(curve.x), rel=0.02)
+
+
+def test_a_comparison_is_called_by_its_sides_and_not_by_a_recipe_of_any_name(tmp_path):
+    run = rundata.compared_run(tmp_path / "run")
+    summary = summarise(read_events(run.folder))
+    assert [lane.label for lane in lanes(summary.comparisons)] == ["B against A"]
+
+
+@given(st.text(st.characters(codec="latin-1", exclude_categories=["C"]), max_size=80))
+@example("W" * 40)
+@example("Qwen3-30B-A3B-Instruct-2507-FP8")
+def test_a_label_is_cut_at_its_end_and_never_wider_than_its_margin(label):
+    from servesmith.report.charts import _LABEL_ROOM, _label_width, _short
+
+    short = _short(label)
+    assert short == label or (short.endswith("…") and label.startswith(short[:-1]))
+    assert sum(map(_label_width, short)) <= _LABEL_ROOM

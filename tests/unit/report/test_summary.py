@@ -354,3 +354,26 @@ def test_medians_that_contradict_the_estimate_are_named():
     assert says == "undecided"
     assert "the estimate is 0.8 % more" in sentence
     assert "the medians, 73.5 tokens/s and 41.5 tokens/s, point the other way" in sentence
+
+
+def test_a_bench_tells_how_many_of_its_trials_failed(tmp_path):
+    def sentence(*failures: str) -> str:
+        run = rundata.benched_thrice(tmp_path / "-".join(failures), failures)
+        return summarise(read_events(run.folder)).headline.sentence
+
+    assert "(1 of 3 trials; 2 failed: hang; nothing was compared)" in sentence("hang", "", "hang")
+    assert "(2 of 3 trials; 1 failed: crash; nothing was compared)" in sentence("", "crash", "")
+    assert "(median of 2 trials; nothing" in sentence("", "")
+
+
+def test_numbers_of_several_trials_are_medians_like_the_sentence(tmp_path):
+    run = rundata.benched_thrice(tmp_path / "run", ("", "hang", "", ""))
+    told = summarise(read_events(run.folder))
+    good = [result for result in run.results.values() if result.ending == "ok"]
+    assert told.metrics_trials == 3
+    for key, metric in told.metrics.items():
+        if key != "ready_seconds":
+            assert metric.value == statistics.median(result.metrics[key].value for result in good)
+    assert told.metrics["output_tokens_per_s"].value == told.headline.final
+    assert told.metrics["ready_seconds"].value == statistics.median(result.ready_seconds for result in good)
+    assert any("(3 of 3 trials)" in doubt for doubt in told.metrics["ttft_p99_ms"].doubts)

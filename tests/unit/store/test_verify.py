@@ -314,7 +314,7 @@ def test_a_run_that_is_open_says_so(tmp_path):
     rundata.cut_run(tmp_path / "run")
     bad = failing(tmp_path / "run")
     assert bad.name == "closed"
-    assert bad.detail.startswith("has no end: the run is open")
+    assert bad.detail.startswith("has no end: the run was broken off")
 
 
 def rewrite(run: Path, key: str, name: str, data: bytes) -> None:

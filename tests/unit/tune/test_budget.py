@@ -4,6 +4,7 @@ import pytest
 from test_loop import events_of
 from virtual import SLOTS, case, clock, finish, settings, start
 
+from servesmith.recipe.model import Workload
 from servesmith.report.summary import read_summary
 from servesmith.store.events import NoiseMeasured, Noted, RunClosed
 from servesmith.store.verify import verify_run
@@ -15,8 +16,9 @@ from servesmith.tune.plan import Plan
 LOUD = {"noise-restart": 0.05}
 
 
-def compared(folder, budget_s):
-    of, rival = case(**LOUD), case(**LOUD, ctx=1)
+def compared(folder, budget_s, workload=None):
+    update = {"workload": workload} if workload else {}
+    of, rival = (case(**LOUD, **more).model_copy(update=update) for more in ({}, {"ctx": 1}))
     given = settings(budget_s=budget_s, proof_blocks=0, looks=(4, 6, 8))
     opened = open_run(Plan(verb="compare", case=of, settings=given, rival=rival), folder, Silent(), clock)
     with opened.run.journal:
@@ -50,3 +52,9 @@ def test_a_budget_that_the_noise_alone_overran_is_told(tmp_path):
     (note,) = (event.note for event in events_of(opened.run.folder, Noted) if "overrun" in event.note)
     assert note.startswith("The budget of 30 s was overrun: trials took ")
     assert all(check.ok for check in verify_run(opened.run.folder))
+
+
+def test_a_comparison_of_windows_in_which_no_request_ended_says_so(tmp_path):
+    folder = compared(tmp_path, 0, Workload(prompt_tokens=32, output_tokens=5000))
+    summary = read_summary(folder)
+    assert any("not one request ended inside the window" in doubt for doubt in summary.doubts)

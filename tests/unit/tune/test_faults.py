@@ -6,7 +6,9 @@ from test_loop import events_of
 from virtual import FASTER, SLOTS, case, clock, finish, lever, settings, start
 
 from servesmith.engine.base import Failure
+from servesmith.errors import MachineError
 from servesmith.recipe.model import Span
+from servesmith.report.index import index
 from servesmith.store.events import Decided, Discarded, Gated, Kept, NoiseMeasured, Noted, RunClosed, TrialEnded
 from servesmith.store.journal import read_events
 from servesmith.store.watch import Silent
@@ -162,3 +164,23 @@ def test_noise_from_a_repeated_a_a_is_of_all_blocks(tmp_path):
     (noise,) = events_of(opened.run.folder, NoiseMeasured)
     assert len(noise.trials) in (8, 16)
     assert noise.high > noise.sd > 0
+
+
+@pytest.mark.parametrize(("verb", "state"), [("bench", "failed"), ("compare", "failed"), ("gate", "failed"),
+                                             ("tune", "unfinished")])  # fmt: skip
+def test_a_run_that_our_error_ended_is_closed_unless_it_can_be_resumed(tmp_path, verb, state):
+    plan = Plan(verb=verb, case=case(), settings=settings(), rival=case())
+    opened = open_run(plan, tmp_path, Silent(), clock)
+    opened.run.broke_off(MachineError("The port is taken.", "Free it."))
+    opened.run.journal.close()
+    (row,) = index(tmp_path)
+    assert row.state == state
+    assert state == "unfinished" or row.sentence == "The run failed: The port is taken. Free it."
+
+
+def test_a_run_that_was_closed_is_not_closed_again(tmp_path):
+    opened = opened_with(tmp_path, (SLOTS,), Failing(**{"round-1/incumbent": 2}))
+    with pytest.raises(IncumbentFailed) as failed:
+        finish(opened)
+    opened.run.broke_off(failed.value)
+    assert len(events_of(opened.run.folder, RunClosed)) == 1

@@ -1,8 +1,10 @@
 """What is wrong with a plan is said before anything is made or measured."""
 
+import msgspec
 import pytest
 from virtual import SLOTS, case, clock, lever, settings
 
+from servesmith.cli import show
 from servesmith.errors import InputError, MachineError
 from servesmith.recipe.model import Case, Goal, Quality, Recipe
 from servesmith.store.watch import Silent
@@ -99,3 +101,41 @@ def test_a_folder_that_cannot_be_made_is_the_machines_fault(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(MachineError, match="--runs"):
         open_run(plan(), tmp_path / "file" / "runs", Silent(), clock)
+
+
+@pytest.mark.parametrize(("model", "said"), [
+    ("nowhere/model.gguf", "There is no nowhere/model.gguf on this machine"),
+    ("package:no_such_package_here/m.gguf", "no_such_package_here is not installed"),
+    ("", "No model is named"),
+])  # fmt: skip
+def test_a_model_that_is_not_here_is_told_before_any_start(tmp_path, model, said):
+    of = Case(recipe=Recipe(name="m", engine="llamacpp", model=model))
+    for verb in ("bench", "tune"):
+        with pytest.raises(InputError, match=said) as refused:
+            open_run(plan(verb, of), tmp_path / "runs", Silent(), clock)
+        assert [(problem.file, problem.field) for problem in refused.value.problems] == [("r.yaml", "model")]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_command_of_the_users_own_may_take_its_model_from_elsewhere():
+    wrapped = Recipe(name="m", engine="llamacpp", model="/models/m.gguf", executable=("sh", "serve.sh"))
+    preflight(plan("bench", Case(recipe=wrapped)))
+
+
+def test_a_compares_plan_gives_its_blocks_and_its_time(capsys):
+    show.preview(preview(plan("compare", rival=case(slots=8), require_quality=True)), as_json=False)
+    told = capsys.readouterr().out
+    assert "two requests alone" in told
+    assert "4 to 12 blocks of two trials each: 1 min 04 s to 3 min 12 s of measuring" in told
+    assert "quality gate: 3 trials" in told
+    assert "budget" not in told
+    limited = msgspec.structs.replace(plan("compare", rival=case(slots=8)), settings=settings(budget_s=90.0))
+    show.preview(preview(limited), as_json=False)
+    assert "the budget of 1 min 30 s for trials may end it earlier" in capsys.readouterr().out
+    show.preview(preview(plan("bench")), as_json=False)
+    assert "blocks" not in capsys.readouterr().out
+
+
+def test_an_image_is_not_silently_left_out():
+    recipe = case().recipe.model_copy(update={"image": "ghcr.io/ggml-org/llama.cpp:server"})
+    assert fields(plan("bench", with_(recipe=recipe))) == [("r.yaml", "image")]

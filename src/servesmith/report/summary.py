@@ -207,8 +207,8 @@ def _good(run: Replay) -> list[TrialResult]:
 
 
 def _medians(run: Replay) -> dict[str, Metric]:
-    """Each metric's median over the good trials that have it, with the doubts of any of them; an interval is of a single
-    trial's requests and says nothing about several."""
+    """Each metric's median over the good trials that have it, with the doubts of any of them. An interval is of the
+    requests of one trial and says nothing about several."""
     keys = dict.fromkeys(key for result in _good(run) for key in (*result.metrics, START_TIME))
     found = {key: [value for result in _good(run) if (value := reading(result, key))] for key in keys}
     return {key: _median_of(readings) for key, readings in found.items() if readings}

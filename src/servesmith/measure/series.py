@@ -4,18 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from servesmith.measure.frame import frame_of
 from servesmith.measure.records import RequestRecord, Window
 from servesmith.measure.select import inside
+from servesmith.measure.steady import token_rates
 from servesmith.units import Nanos
 
 
 def rate_bins(records: Sequence[RequestRecord], window: Window, bins: int) -> tuple[float, ...]:
     """Output tokens/s of `bins` equal parts of the window, by the stamp of each chunk."""
-    stamps = np.asarray([stamp for record in records for stamp in record.chunk_ns], dtype=np.int64)
-    tokens = np.asarray([count for record in records for count in record.chunk_tokens], dtype=np.float64)
-    keep = (stamps >= window.start_ns) & (stamps < window.end_ns)
-    sums, _ = np.histogram(stamps[keep], _edges(window, bins), weights=tokens[keep])
-    return tuple(float(value) for value in sums / (window.seconds / bins))
+    return tuple(token_rates(frame_of(records), window, bins).tolist())
 
 
 def memory_bins(samples: Sequence[tuple[Nanos, float]], window: Window, bins: int) -> tuple[float, ...]:

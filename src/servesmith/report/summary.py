@@ -207,7 +207,8 @@ def _good(run: Replay) -> list[TrialResult]:
 
 
 def _medians(run: Replay) -> dict[str, Metric]:
-    """Each metric's median over the good trials that have it, with the doubts of any of them."""
+    """Each metric's median over the good trials that have it, with the doubts of any of them. An interval is of the
+    requests of one trial and says nothing about several."""
     keys = dict.fromkeys(key for result in _good(run) for key in (*result.metrics, START_TIME))
     found = {key: [value for result in _good(run) if (value := reading(result, key))] for key in keys}
     return {key: _median_of(readings) for key, readings in found.items() if readings}
@@ -215,7 +216,9 @@ def _medians(run: Replay) -> dict[str, Metric]:
 
 def _median_of(readings: Sequence[Metric]) -> Metric:
     doubts = readings[0].doubts if len(readings) == 1 else _told_once(readings)
-    return msgspec.structs.replace(readings[0], value=median([metric.value for metric in readings]), doubts=doubts)
+    value = median([metric.value for metric in readings])
+    interval = readings[0].interval if len(readings) == 1 else None
+    return msgspec.structs.replace(readings[0], value=value, doubts=doubts, interval=interval)
 
 
 def _trial_row(run: Replay, result: TrialResult) -> TrialRow:

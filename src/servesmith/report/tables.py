@@ -202,14 +202,30 @@ def trial_table(summary: Summary) -> Table:
 
 
 def metric_table(metrics: Mapping[str, Metric], *, main: bool = True, trials: int = 1) -> Table:
-    """Numbers of one trial, or medians over several, with their doubts."""
+    """Numbers of one trial with their intervals, if any has one, or medians over several; with their doubts."""
+    shown = [(key, metrics[key]) for key in sorted(metrics, key=metric_rank) if is_main(key) == main]
+    spread = any(metric.interval for _, metric in shown)
     rows = [
-        Row((metric_name(key), amount(metrics[key].value, metrics[key].unit), "; ".join(metrics[key].doubts)))
-        for key in sorted(metrics, key=metric_rank)
-        if is_main(key) == main
+        Row(
+            (
+                metric_name(key),
+                amount(metric.value, metric.unit),
+                *([_reach(metric)] if spread else []),
+                "; ".join(metric.doubts),
+            )
+        )
+        for key, metric in shown
     ]
     title, head = (f"Metrics, medians of {trials} trials", "median>") if trials > 1 else ("Metrics", "value>")
-    return Table(title, columns("metric", head, "doubts"), tuple(rows))
+    return Table(title, columns("metric", head, *(["95 %>"] if spread else []), "doubts"), tuple(rows))
+
+
+def _reach(metric: Metric) -> str:
+    """The interval over the requests of this start, or nothing."""
+    if metric.interval is None:
+        return ""
+    low, high = (amount(value, metric.unit).removesuffix(metric.unit).strip() for value in metric.interval)
+    return f"{low} to {high}".replace(" % to", " to")
 
 
 def curve_table(summary: Summary) -> Table:

@@ -11,6 +11,9 @@ _MINUS = re.compile(r"(?<![\w.-])-(?=\d)")
 _NAMES = {
     "output_tokens_per_s": "output tokens per second",
     "requests_per_s": "requests per second",
+    "goodput_requests_per_s": "goodput, requests per second",
+    "goodput_fraction": "share of requests within their limits",
+    "cost_per_1m_output_tokens": "cost of a million output tokens",
     "ttft_p50_ms": "time to first token (p50)",
     "ttft_p95_ms": "time to first token (p95)",
     "ttft_p99_ms": "time to first token (p99)",

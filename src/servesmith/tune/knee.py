@@ -6,6 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from servesmith.errand import LoadErrand
+from servesmith.measure.terms import terms_of
 from servesmith.recipe.model import Case, Load
 from servesmith.stats.knee import Knee, KneeRules, Probe, decide
 from servesmith.store.events import KneeFound, Noted, RunClosed, TrialResult
@@ -95,6 +96,7 @@ def _starts(run: Run, case: Case, place: Place, *, first: bool) -> list[TrialRes
 
 
 def _start(run: Run, case: Case, place: Place) -> TrialResult:
-    errand = LoadErrand(case.workload, TURNS[place.dial](case.load, place.level))
+    load = TURNS[place.dial](case.load, place.level)
+    errand = LoadErrand(case.workload, load, terms_of(case.goal, case.recipe))
     order = Order(place.key, case.recipe, errand, derived(run.settings.seed, place.key))
     return run.trial(order, tuple(case.goal.limits))

@@ -2,6 +2,7 @@
 
 from servesmith.errand import LoadErrand
 from servesmith.measure.evidence import RECORDS, read_measured
+from servesmith.measure.terms import terms_of
 from servesmith.recipe.model import Case
 from servesmith.stats.soak import SoakVerdict
 from servesmith.store.events import RunClosed, Soaked
@@ -16,7 +17,8 @@ KEY = "soak/1"
 def soak(run: Run, case: Case) -> SoakVerdict | None:
     """Load for as long as the case's window says and judge. None: the trial failed before."""
     run.watch.stage(f"soak: {case.load.window_s / 60:g} minutes", 1)
-    order = Order(KEY, case.recipe, LoadErrand(case.workload, case.load), derived(run.settings.seed, KEY))
+    errand = LoadErrand(case.workload, case.load, terms_of(case.goal, case.recipe))
+    order = Order(KEY, case.recipe, errand, derived(run.settings.seed, KEY))
     result = run.trial(order)
     if RECORDS not in result.files or result.failure == "client-too-slow":
         run.record(RunClosed(ending="failed", because=f"{KEY} {result.failure}: {result.log_line}"))

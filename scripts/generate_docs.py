@@ -53,7 +53,7 @@ def option_row(parameter: object) -> str:
 
 def metrics() -> str:
     """Every metric with unit, direction, formula and source."""
-    head = f"{NOTE}# Metrics\nTimes and windows are those of [measuring](../structure.md).\n\n"
+    head = f"{NOTE}# Metrics\nTimes, windows and selections are those of [measuring](../measuring.md).\n\n"
     rows = [
         f"| `{key}` | {kind.unit} | {kind.better} | {kind.formula} | {kind.source} |"
         for key, kind in (METRICS | STARTUP_METRICS | PREFILL_METRICS).items()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from servesmith.load.events import Stream, read_events
-from servesmith.load.http1 import MalformedResponse, dechunk
+from servesmith.load.http1 import Body, Head, MalformedResponse, dechunk
 from servesmith.load.sse import decode_events, stamp_events
 from servesmith.load.tokens import Counted, Draft, by_server, count_open
 from servesmith.load.wire import Exchange
@@ -123,14 +123,23 @@ def _join(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
+def _ends_with_last_chunk(raw: bytes, head: Head, body: Body) -> bool:
+    """True if the chunk of size 0 follows the payload; a response that only looked complete has swallowed it."""
+    end = body.raw_ends[-1] + 2 if body.data else head.body_start
+    return raw[end : end + 1] == b"0"
+
+
 def _stream(exchange: Exchange) -> Stream:
     head = exchange.head
     if head is None:
         return Stream()
     try:
-        body = dechunk(exchange.buffer, head)
+        raw = exchange.buffer
+        body = dechunk(raw, head)
     except MalformedResponse as error:
         return Stream(error="malformed", detail=str(error))
+    if head.chunked and not exchange.error and not _ends_with_last_chunk(raw, head, body):
+        return Stream(error="malformed", detail="the chunks do not add up to the response")
     excerpt = body.data[:_EXCERPT].decode("utf-8", "replace").strip()
     kind = head.headers.get("content-type", "")
     if head.status != 200:

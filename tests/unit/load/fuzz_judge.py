@@ -34,6 +34,9 @@ def judge(case: Case) -> int:
     if not exchange.ended:
         exchange.close(10**9, "malformed" if malformed else "cut")
     record = settle([read(Turn(exchange, 0), keep_text=True)])[0]
+    if exchange.ended and not exchange.error and _swallowed(told, edges[fed]):
+        same("a swallowed end", record.error, "malformed")
+        return 0
     if not 0 <= told.head_end <= len(raw):
         return 0
     head = parse_head(raw)
@@ -84,6 +87,11 @@ def _feed(case: Case) -> tuple[Exchange, int, bool]:
     return exchange, len(case.reads), False
 
 
+def _swallowed(told: slow.Response, now: int) -> bool:
+    """The end that every OpenAI stream has came, but as the payload of a chunk whose size was told too large."""
+    return told.end is None or told.end > now
+
+
 def _judge_end(exchange: Exchange, told: slow.Response, before: int, now: int, *, malformed: bool) -> None:
     """Complete with the very read that brought the end, never before, and never broken without reason.
 
@@ -91,7 +99,7 @@ def _judge_end(exchange: Exchange, told: slow.Response, before: int, now: int, *
     """
     if malformed:
         same("broken", told.broken is not None and told.broken <= now, True)
-    elif exchange.ended:
+    elif exchange.ended and not _swallowed(told, now):
         same("complete", told.end is not None and told.end <= now, True)
         same("complete before", told.end == before, False)
         same("exact", exchange.exact, told.end == now)

@@ -81,7 +81,7 @@ def ours(server: Server, streams: int, starts: str, given: argparse.Namespace) -
     parent = time.process_time() - parent
     whole = [record for record in outcome.records if record.ok]
     truth = server.truth()
-    if abs(len(whole) - len(truth.ttft_ms)) > 0.05 * streams:  # the last chunk of some is under way as the load ends
+    if abs(len(whole) - len(truth.ttft_ms)) > 0.1 * streams:  # the last chunk of some is under way as the load ends
         raise SystemExit(f"{len(whole)} whole requests here, {len(truth.ttft_ms)} at the server")
     ttft = np.array([(r.first_token_ns or 0) - r.sent_ns for r in whole]) / 1e6
     tpot = np.array([((r.last_token_ns or 0) - (r.first_token_ns or 0)) / (r.output_tokens - 1) for r in whole]) / 1e6

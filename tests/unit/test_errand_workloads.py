@@ -6,7 +6,10 @@ import pytest
 
 from servesmith.errand import LoadErrand
 from servesmith.load.arrivals import schedule
+from servesmith.measure.evidence import numbers, read_measured
+from servesmith.measure.identity import same_asked
 from servesmith.measure.parquet import read_doubts, read_records
+from servesmith.measure.terms import Terms
 from servesmith.recipe.model import Arrivals, Dataset, InferenceX, Lengths, Load, Prefixes, Recipe, Sessions, Workload
 from servesmith.store.watch import Silent
 from servesmith.trial import Order, Site, run_trial
@@ -96,3 +99,26 @@ def test_a_trace_is_replayed_with_its_lengths(tmp_path):
     rows = sorted((record.index, record.prompt_tokens, record.output_tokens) for record in records)
     assert rows == [(n, 600 + 7 * n, 1 + n % 9) for n in range(28)]
     assert "12 of 40 rows of the trace are due after the window's end: not sent" in doubts
+
+
+def test_two_trials_of_one_seed_can_be_shown_to_have_asked_the_same(tmp_path):
+    def asked(name: str, seed: int, recipe: Recipe = SIM):
+        order = Order(name, recipe, LoadErrand(Workload(output_tokens=8), CLOSED), seed)
+        result = run_trial(order, Site(tmp_path, Silent()))
+        return read_records(tmp_path / result.folder / "requests.parquet")[0]
+
+    slower = SIM.model_copy(update={"flags": {**SIM.flags, "gap-ms": 8}})
+    one, other, fresh = asked("a", 5), asked("b", 5, slower), asked("c", 6)
+    found = same_asked(one, other)
+    assert found.same and found.by_bytes and found.common > 10 and found.only_a > found.only_b
+    assert len(same_asked(one, fresh).differing) == same_asked(one, fresh).common
+
+
+def test_a_trial_is_measured_by_the_terms_of_its_errand(tmp_path):
+    terms = Terms(request_limits={"ttft_ms": 10_000}, gpus=2)
+    errand = LoadErrand(Workload(output_tokens=8), CLOSED, terms)
+    result = run_trial(Order("a", SIM, errand, 5), Site(tmp_path, Silent()))
+    metrics = result.metrics
+    assert metrics["goodput_fraction"].value == 1.0
+    assert metrics["output_tokens_per_s_per_gpu"].value == metrics["output_tokens_per_s"].value / 2
+    assert numbers(read_measured(tmp_path / result.folder)) == metrics

@@ -17,7 +17,7 @@ import altair as alt
 import vl_convert
 
 from servesmith.report.nouns import CurvePoint
-from servesmith.report.series import Bar, Curve, Lane, per_cent
+from servesmith.report.series import Bar, Curve, Lane, Track, per_cent
 from servesmith.report.words import true_minus
 
 VEGA_LITE = "6.4"
@@ -177,6 +177,22 @@ def _levels(rows: Rows, name: str, title: str) -> str:
         _chart(rows).mark_text(dy=-12, fontSize=11.5, color="var(--ink)").encode(x=x, y=y, text="level:N"),
     ]
     return _svg(alt.layer(*layers), name, (450, 230), f"Throughput against {title}", left=70)
+
+
+def track_chart(track: Track) -> str:
+    """One quantity over the seconds of a load, with a stroke where the window opens. Parts without a value are gaps."""
+    rows: Rows = [{"x": x, "y": y} for x, y in zip(track.x, track.y, strict=True)]
+    axis = alt.Axis(grid=True, domain=False, ticks=False, tickCount=4)
+    y = alt.Y("y:Q", title=None, axis=axis, scale=alt.Scale(zero=True, nice=True))
+    x = _x(f"{track.title}, over seconds", scale=alt.Scale(zero=True, nice=False))
+    layers: Layers = [
+        _chart([{"x": track.opens}]).mark_rule(color="var(--muted)", strokeDash=[2, 3]).encode(x=x),
+        _chart(rows).mark_line(color="var(--b)", strokeWidth=1.8, interpolate="linear").encode(x=x, y=y),
+        _chart([row for row in rows if row["y"] is not None])
+        .mark_circle(color="var(--b)", size=9, opacity=1)
+        .encode(x=x, y=y),
+    ]
+    return _svg(alt.layer(*layers), f"course-{track.key}", (450, 150), f"{track.title} over time", left=70)
 
 
 def _chart(rows: Rows) -> Layer:

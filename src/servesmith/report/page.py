@@ -25,6 +25,7 @@ class Drawn(msgspec.Struct, frozen=True):
     tpot: str
     curve: str
     fronts: str
+    course: tuple[str, ...] = ()
 
 
 def write_report(folder: Path) -> Summary:
@@ -69,6 +70,7 @@ def draw(summary: Summary, sources: Sources) -> Drawn:
         tpot=charts.distribution_chart(latencies.tpot, "tpot", "time per output token, ms") if latencies.tpot else "",
         curve=charts.level_chart(summary.curve) if summary.curve else "",
         fronts=charts.front_chart(summary.curve) if summary.curve else "",
+        course=tuple(charts.track_chart(track) for track in sources.course),
     )
 
 

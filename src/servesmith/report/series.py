@@ -7,12 +7,14 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from servesmith.measure.records import RequestRecord, Window
-from servesmith.measure.select import ended_well, first_seen
+from servesmith.measure.frame import Frame
+from servesmith.measure.records import Window
+from servesmith.measure.samples import samples_of
+from servesmith.measure.timeline import Timeline, timeline
 from servesmith.report.nouns import Comparison, Summary
 from servesmith.report.words import amount, interval, percent
 from servesmith.stats.verdict import Arm, Estimate
-from servesmith.units import NANOS_PER_MS
+from servesmith.units import NANOS_PER_SECOND
 
 MOST_POINTS = 240
 """Points of a distribution's curve. More than the eye can tell apart."""
@@ -58,6 +60,18 @@ class Latencies(msgspec.Struct, frozen=True):
     tpot: tuple[Curve, ...] = ()
 
 
+class Track(msgspec.Struct, frozen=True):
+    """One quantity of a load over time, in parts of equal length."""
+
+    key: str
+    title: str
+    x: tuple[float, ...]
+    """Middle of each part, in seconds from the first request."""
+    y: tuple[float | None, ...]
+    opens: float
+    """Where the window opens, on the same axis."""
+
+
 _STAGES = {"prove": "proof", "compare": "comparison", "confirm": "confirming", "ablate": "ablation"}
 """What a stage is called, in the order of the lanes."""
 
@@ -97,14 +111,35 @@ def waterfall(summary: Summary) -> tuple[Bar, ...]:
     return tuple(bars)
 
 
-def latencies(arms: Iterable[tuple[Arm, Sequence[RequestRecord], Window]]) -> Latencies:
+def latencies(arms: Iterable[tuple[Arm, Frame, Window]]) -> Latencies:
     """Distributions of TTFT and TPOT of each arm, over the requests that the metrics of these names count."""
     ttft: dict[Arm, list[float]] = {}
     tpot: dict[Arm, list[float]] = {}
-    for arm, records, window in arms:
-        ttft.setdefault(arm, []).extend(_ttft(records, window))
-        tpot.setdefault(arm, []).extend(_tpot(records, window))
+    for arm, frame, window in arms:
+        samples = samples_of(frame, window)
+        ttft.setdefault(arm, []).extend(samples["ttft"].tolist())
+        tpot.setdefault(arm, []).extend(samples["tpot"].tolist())
     return Latencies(_curves(ttft), _curves(tpot))
+
+
+def tracks(frame: Frame, window: Window) -> tuple[Track, ...]:
+    """Token rate, requests in flight and TTFT from the first request to the end of the window; empty without any."""
+    sent = frame.sent_ns[~frame.dropped]
+    if not len(sent) or int(sent.min()) >= window.end_ns:
+        return ()
+    start = int(sent.min())
+    found: Timeline = timeline(frame, Window(start, window.end_ns))
+    x = tuple(round(at + found.part_s / 2, 4) for at in found.start_s)
+    opens = max(0.0, (window.start_ns - start) / NANOS_PER_SECOND)
+    named: tuple[tuple[str, str, tuple[float | None, ...]], ...] = (
+        ("rate", "output tokens per second", found.output_tokens_per_s),
+        ("flight", "requests in flight", found.in_flight),
+        ("first", "time to first token (median), ms", found.ttft_p50_ms),
+    )
+    return tuple(
+        Track(key, title, x, tuple(None if value is None else round(value, 4) for value in values), opens)
+        for key, title, values in named
+    )
 
 
 def per_cent(log_ratio: float) -> float:
@@ -130,22 +165,6 @@ def _step(label: str, level: float, effect: Estimate) -> Bar:
     end = level * effect.ratio
     note = interval(effect) if effect.high > effect.low else percent(effect.ratio)
     return Bar(label, note, "gain" if end >= level else "loss", level, end, level * effect.low, level * effect.high)
-
-
-def _ttft(records: Sequence[RequestRecord], window: Window) -> list[float]:
-    return [
-        (record.first_token_ns - record.sent_ns) / NANOS_PER_MS
-        for record in first_seen(records, window)
-        if record.first_token_ns is not None
-    ]
-
-
-def _tpot(records: Sequence[RequestRecord], window: Window) -> list[float]:
-    return [
-        (record.last_token_ns - record.first_token_ns) / (record.output_tokens - 1) / NANOS_PER_MS
-        for record in ended_well(records, window)
-        if record.output_tokens > 1 and record.first_token_ns is not None and record.last_token_ns is not None
-    ]
 
 
 def _curves(samples: dict[Arm, list[float]]) -> tuple[Curve, ...]:

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 
 from servesmith.measure.evidence import RECORDS
-from servesmith.measure.parquet import read_records
+from servesmith.measure.parquet import read_frame
 from servesmith.report.nouns import Summary, deciding
-from servesmith.report.series import Latencies, latencies
+from servesmith.report.series import Latencies, Track, latencies, tracks
 from servesmith.report.tables import arm_names
 from servesmith.stats.verdict import Arm
 
@@ -28,12 +28,14 @@ class Sources(msgspec.Struct, frozen=True):
 
     served: tuple[Served, ...]
     latencies: Latencies
+    course: tuple[Track, ...] = ()
+    """The last good trial of a run that compared nothing, over time."""
 
 
 def read_sources(folder: Path, summary: Summary) -> Sources:
-    """Commands and latencies of a run. A trial that left no such file is passed over; a broken one is an
+    """Commands, latencies and the course of a run. A trial that left no such file is passed over; a broken one is an
     EvidenceError."""
-    return Sources(_served(folder, summary), _latencies(folder, summary))
+    return Sources(_served(folder, summary), _latencies(folder, summary), _course(folder, summary))
 
 
 def _served(folder: Path, summary: Summary) -> tuple[Served, ...]:
@@ -65,4 +67,11 @@ def _latencies(folder: Path, summary: Summary) -> Latencies:
     arms: list[tuple[Arm, Path]] = [
         ("B" if comparison is None or place % 2 else "A", folders[key]) for place, key in enumerate(keys)
     ]
-    return latencies((arm, *read_records(path)) for arm, path in arms if path.is_file())
+    return latencies((arm, *read_frame(path)) for arm, path in arms if path.is_file())
+
+
+def _course(folder: Path, summary: Summary) -> tuple[Track, ...]:
+    good = [folder / trial.folder / RECORDS for trial in summary.trials if trial.ending == "ok"]
+    if not summary.metrics or summary.curve or not good or not good[-1].is_file():
+        return ()
+    return tracks(*read_frame(good[-1]))

@@ -154,7 +154,7 @@ def test_two_kept_levers_draw_a_waterfall_with_both(tmp_path):
     ("make", "chip", "charts_drawn"),
     [
         (rundata.compared_run, "worse", 3),
-        (rundata.benched_run, "measured", 2),
+        (rundata.benched_run, "measured", 5),
         (lambda folder: rundata.benched_run(folder, failure="crash"), "failed", 0),
         (rundata.cut_run, "unfinished", 2),
     ],

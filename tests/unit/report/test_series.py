@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servesmith.measure.evidence import read_measured
-from servesmith.report.series import MOST_POINTS, lanes, latencies, waterfall
+from servesmith.measure.frame import frame_of
+from servesmith.report.series import MOST_POINTS, lanes, latencies, tracks, waterfall
 from servesmith.report.summary import summarise
 from servesmith.store.journal import read_events
 
@@ -51,7 +52,7 @@ def test_what_decides_comes_first(summary):
 
 def test_curves_are_the_distribution_that_the_metrics_count(tuned):
     measured = read_measured(tuned / "trials" / "prove--block-1--A")
-    found = latencies([("A", measured.records, measured.window)])
+    found = latencies([("A", frame_of(measured.records), measured.window)])
     (curve,) = found.ttft
     samples = [
         (r.first_token_ns - r.sent_ns) / 1e6
@@ -65,7 +66,7 @@ def test_curves_are_the_distribution_that_the_metrics_count(tuned):
 
 def test_long_samples_are_thinned_and_keep_their_shape():
     records, window = rundata.simulate((), random.Random(1))
-    (curve,) = latencies([("A", records, window)] * 20).tpot
+    (curve,) = latencies([("A", frame_of(records), window)] * 20).tpot
     assert len(curve.x) <= MOST_POINTS + 1
     assert list(curve.x) == sorted(curve.x)
     assert list(curve.share) == sorted(curve.share)
@@ -87,3 +88,14 @@ def test_a_label_is_cut_at_its_end_and_never_wider_than_its_margin(label):
     short = _short(label)
     assert short == label or (short.endswith("…") and label.startswith(short[:-1]))
     assert sum(map(_label_width, short)) <= _LABEL_ROOM
+
+
+def test_the_course_of_a_load_starts_with_its_first_request():
+    records, window = rundata.simulate((), random.Random(1))
+    found = {track.key: track for track in tracks(frame_of(records), window)}
+    assert set(found) == {"rate", "flight", "first"}
+    assert found["rate"].opens == pytest.approx((window.start_ns - records[0].sent_ns) / 1e9)
+    assert all(len(track.x) == len(track.y) == 50 for track in found.values())
+    assert max(found["flight"].y) <= rundata.STREAMS
+    assert None in found["first"].y or min(found["first"].y) > 0
+    assert tracks(frame_of([]), window) == ()

@@ -139,3 +139,13 @@ def test_a_compares_plan_gives_its_blocks_and_its_time(capsys):
 def test_an_image_is_not_silently_left_out():
     recipe = case().recipe.model_copy(update={"image": "ghcr.io/ggml-org/llama.cpp:server"})
     assert fields(plan("bench", with_(recipe=recipe))) == [("r.yaml", "image")]
+
+
+def test_metrics_that_need_something_of_the_goal():
+    for key, given in (
+        ("goodput_requests_per_s", {"request_limits": {"ttft_ms": 200}}),
+        ("output_tokens_per_s_per_gpu", {"gpus": 2}),
+        ("cost_per_1m_output_tokens", {"price_per_hour": 2.5}),
+    ):
+        assert fields(plan(of=with_(goal=Goal(metric=key)))) == [("r.yaml", "goal.metric")]
+        preflight(plan(of=with_(goal=Goal(metric=key, **given))))

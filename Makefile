@@ -4,6 +4,8 @@ PYTHON ?= $(shell scripts/find-python 3.11)
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP_QUIET ?= -q
+# Tests wait for servers half of their time, so there is one more at work than there are cores.
+export JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-unit test-engine test-python312 test-long fuzz aa-batch check format bench docs clean
@@ -30,7 +32,7 @@ check: $(READY) ## formatting, lint, types and import contracts
 	$(BIN)/lint-imports
 
 test-unit: $(READY) ## tests without a real engine, on all cores
-	$(BIN)/python -m pytest -n auto -m 'not engine and not alone'
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not engine and not alone'
 	$(BIN)/python -m pytest -m 'alone and not engine'
 
 test-engine: $(READY) ## tests on the real embedded engine, one at a time; shortened where they say so

@@ -44,7 +44,7 @@ class LoadOutcome:
 def outcome_of(gathered: Gathered, load: Load, settings: Settings, workers: int) -> LoadOutcome:
     """Count the tokens that are still open, and judge the client."""
     records = in_order(settle(gathered.readings, settings.count_text))
-    slow = too_slow(records, gathered.window, gathered.lag, closed=load.arrivals is None)
+    slow = too_slow(records, gathered.window, gathered.lag, streams=0 if load.arrivals else load.streams)
     return LoadOutcome(
         records,
         gathered.window,
@@ -59,8 +59,8 @@ def outcome_of(gathered: Gathered, load: Load, settings: Settings, workers: int)
     )
 
 
-def too_slow(records: Sequence[RequestRecord], window: Window, lag: Lag, *, closed: bool) -> str:
-    """Why the client could not keep up, empty if it could.
+def too_slow(records: Sequence[RequestRecord], window: Window, lag: Lag, *, streams: int) -> str:
+    """Why the client could not keep up, empty if it could. `streams`: of a closed loop; 0: an open one.
 
     Where the kernel stamps, a late client stamps no token wrongly, but it holds fewer requests in flight than it was
     asked to, or sends them late; and when it is later than tokens follow each other, it no longer sees them apart.
@@ -70,9 +70,9 @@ def too_slow(records: Sequence[RequestRecord], window: Window, lag: Lag, *, clos
     if lag.p99_ms > limit:
         return f"the client was late by {lag.p99_ms:.0f} ms (p99), where {limit:.0f} ms can be borne"
     inside = [r for r in records if window.start_ns <= r.due_ns < window.end_ns]
-    if closed and (idle := _idle_share(inside)) > IDLE_REFUSAL:
+    if streams and (idle := _idle_share(inside, window, streams)) > IDLE_REFUSAL:
         return f"the client left its streams idle for {idle:.0%} of their time, so the load was not the one asked for"
-    if not closed and (late := _lateness_ms(inside)) > LATE_REFUSAL_MS:
+    if not streams and (late := _lateness_ms(inside)) > LATE_REFUSAL_MS:
         return f"the client sent its requests late by {late:.0f} ms (p99), so the load was not the one asked for"
     return ""
 
@@ -87,11 +87,10 @@ def _token_gap_ms(records: Sequence[RequestRecord]) -> float:
     return statistics.median(gaps) if gaps else LAG_REFUSAL_MS
 
 
-def _idle_share(inside: Sequence[RequestRecord]) -> float:
-    """Closed loop: time between due and sent over all time: the client's turn-round."""
-    waited = sum(r.sent_ns - r.due_ns for r in inside)
-    flown = sum(r.end_ns - r.sent_ns for r in inside)
-    return waited / (waited + flown) if waited + flown > 0 else 0.0
+def _idle_share(inside: Sequence[RequestRecord], window: Window, streams: int) -> float:
+    """Closed loop: time between due and sent, the client's turn-round, over the time of all streams in the window."""
+    waited = sum(r.sent_ns - r.due_ns for r in inside) / NANOS_PER_SECOND
+    return waited / (streams * window.seconds) if window.seconds > 0 else 0.0
 
 
 def _lateness_ms(inside: Sequence[RequestRecord]) -> float:

@@ -35,19 +35,20 @@ WHOLE = Window(0, 1000 * MS)
 
 
 @pytest.mark.parametrize(
-    ("lag", "records", "closed", "said"),
+    ("lag", "records", "streams", "said"),
     [
-        (Lag(1, 5, 9), [record()], True, ""),
-        (Lag(1, 39, 60), [record()], True, ""),  # two gaps late: tokens are still told apart well enough
-        (Lag(1, 41, 60), [record()], True, "late by 41 ms"),
-        (Lag(1, 11, 60, "timer"), [record()], True, "late by 11 ms"),  # without stamps half a gap is too much
-        (Lag(1, 5, 9), [record(due_ns=0, sent_ns=20 * MS)], True, "idle for 7%"),
-        (Lag(1, 5, 9), [record(due_ns=0, sent_ns=20 * MS)], False, ""),
-        (Lag(1, 5, 9), [record(due_ns=0, sent_ns=120 * MS)], False, "sent its requests late by 120 ms"),
-        (Lag(1, 5, 9), [record(sent_ns=120 * MS, detail="waited for its turn: 120 ms")], False, ""),
-        (Lag(1, 5, 9), [record(sent_ns=120 * MS, error="dropped")], False, ""),
+        (Lag(1, 5, 9), [record()], 1, ""),
+        (Lag(1, 39, 60), [record()], 1, ""),  # two gaps late: tokens are still told apart well enough
+        (Lag(1, 41, 60), [record()], 1, "late by 41 ms"),
+        (Lag(1, 11, 60, "timer"), [record()], 1, "late by 11 ms"),  # without stamps half a gap is too much
+        (Lag(1, 5, 9), [record(due_ns=0, sent_ns=80 * MS)], 1, "idle for 8%"),
+        (Lag(1, 5, 9), [record(due_ns=0, sent_ns=40 * MS, end_ns=60 * MS)], 1, ""),
+        (Lag(1, 5, 9), [record(due_ns=0, sent_ns=20 * MS)], 0, ""),
+        (Lag(1, 5, 9), [record(due_ns=0, sent_ns=120 * MS)], 0, "sent its requests late by 120 ms"),
+        (Lag(1, 5, 9), [record(sent_ns=120 * MS, detail="waited for its turn: 120 ms")], 0, ""),
+        (Lag(1, 5, 9), [record(sent_ns=120 * MS, error="dropped")], 0, ""),
     ],
 )
-def test_what_is_too_slow(lag, records, closed, said):
-    found = too_slow(records, WHOLE, lag, closed=closed)
+def test_what_is_too_slow(lag, records, streams, said):
+    found = too_slow(records, WHOLE, lag, streams=streams)
     assert said in found and bool(found) == bool(said)

@@ -150,7 +150,7 @@ class _Conductor:
         """Until something of our own is due."""
         now = time.monotonic_ns()
         due = [now + int(_LISTEN_S * NANOS_PER_SECOND)]
-        if self._settings.on_progress and self._tell_ns < self._go.closes_ns:
+        if self._settings.on_progress and max(now, self._tell_ns) < self._go.closes_ns:
             due.append(self._tell_ns)
         if len(self._snapshots) < 2:
             due.append((self._go.opens_ns, self._go.closes_ns)[len(self._snapshots)])

@@ -11,7 +11,7 @@ from servesmith.load.crew import choose_workers
 from servesmith.load.http1 import Address
 from servesmith.load.job import Job
 from servesmith.load.outcome import LoadOutcome, outcome_of
-from servesmith.recipe.model import Arrivals, Load
+from servesmith.recipe.model import Load
 from servesmith.units import NANOS_PER_SECOND, Nanos
 from servesmith.workload.base import Prompt
 
@@ -34,20 +34,21 @@ def run_open(
     request that is due while `arrivals.max_in_flight` are under way waits, or is dropped, as `arrivals.overload` says;
     either is in its record. Several workers share the bound evenly. Raises as `run_closed`.
     """
-    arrivals = load.arrivals or Arrivals(process="constant", rate=1.0)
-    address = Address.parse(url)
-    workers = choose_workers(load.workers, settings.chunks_per_s)
+    arrivals = load.arrivals
+    assert arrivals is not None, "an open loop has arrivals"
+    address, bound = Address.parse(url), arrivals.max_in_flight
+    workers = min(choose_workers(load.workers, settings.chunks_per_s), bound or len(due_ns) or 1)
     sessions = sessions_of(prompts, address, settings.key)
     timed = [msgspec.structs.replace(session, due_ns=due) for session, due in zip(sessions, due_ns, strict=False)]
     limits = replace(settings.limits, first_token_s=load.first_token_s)
-    ahead = _ahead(due_ns, settings.cycle_s, arrivals.max_in_flight)
+    ahead = _ahead(due_ns, settings.cycle_s, bound)
     jobs = [
         Job(
             address=address,
             limits=limits,
             arrivals=tuple(timed[number::workers]),
             connections=max(1, -(-ahead // workers)),
-            most_in_flight=-(-arrivals.max_in_flight // workers),
+            most_in_flight=bound // workers + (number < bound % workers),
             drop=arrivals.overload == "drop",
             keep_text=settings.keep_text,
             kernel_stamps=settings.kernel_stamps,

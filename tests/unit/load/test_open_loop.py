@@ -49,6 +49,16 @@ def test_a_request_beyond_the_bound_waits_and_says_so():
     assert any("waited for a place among 2 in flight" in doubt for doubt in outcome.doubts)
 
 
+def test_workers_together_keep_the_bound():
+    arrivals = Arrivals(process="constant", rate=50, max_in_flight=3, drain_s=10)
+    with serving(Script(ttft_s=0.1, gap_s=0.005)) as server:
+        due = [n * 10 * MS for n in range(16)]
+        outcome = run_open(server.url, prompts(16), due, load(arrivals, warmup_s=0, workers=2))
+    changes = [(r.sent_ns, 1) for r in outcome.records] + [(r.end_ns, -1) for r in outcome.records]
+    under_way = [sum(change for _, change in sorted(changes)[: n + 1]) for n in range(len(changes))]
+    assert outcome.workers == 2 and max(under_way) == 3
+
+
 def test_a_request_beyond_the_bound_is_dropped_if_so_asked():
     arrivals = Arrivals(process="constant", rate=50, max_in_flight=1, overload="drop", drain_s=10)
     with serving(Script(ttft_s=0.1, gap_s=0.005)) as server:
